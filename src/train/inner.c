@@ -28,6 +28,8 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
                         double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e) {
     *in = (vt_inner){.m = m, .how = how, .norm = norm, .goal = goal, .start_sigma = start_sigma, .seed = seed};
     VT_TRY(vt_attack_parse(&in->attack, spec, norm, e));
+    if (how && how->ard && !vt_model_blocks(m))
+        return vt_fail(e, VT_E_SHAPE, "attack.ard: a %s model has no attention branches to leave out", m->config.arch);
     VT_TRY(vt_classifier_open_f32(&in->model, m, e));
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
     const vt_config *c = &m->config;

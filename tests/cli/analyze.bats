@@ -273,6 +273,9 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
     bad 2 "--most 3 products cannot tell --k 4 eigenvalues" -- analyze flatness "$W" --data "$D" --images 0:1 --k 4 --most 3
     bad 2 "option rescale is 0, must be between 0.001 and 1000" -- analyze flatness "$W" --data "$D" --rescale 0
     bad 2 "--data" -- analyze flatness "$W"
+    for what in spectrum orthogonality; do
+        bad 1 "a shift model has no attention to look at" -- analyze $what "$ROOT/weights/cifar10-lipschitz"
+    done
     bad 2 "unexpected operand" -- analyze spectrum "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W"
     bad 1 "nowhere.safetensors" -- analyze spectrum "$W" nowhere.safetensors
     mkdir there && touch there/analysis.json

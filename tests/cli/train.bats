@@ -367,6 +367,14 @@ END
     [ -d specformer_at_cifar10 ]
 }
 
+@test "what is said of attention is refused by a network that has none" {
+    local none="--set objective=at --set attack.eps=8/255 --set batch=64 --out o"
+    for set in msvp.lambda=1e-3 ortho.variant=LA attack.ard=1; do
+        bad 1 "a shift model has no attention" -- train "$ROOT/recipes/lipschitz_cifar10.yaml" --data "$SHAPES" $none --set $set
+        [ ! -e o ] || fail "$set: something was written"
+    done
+}
+
 @test "--dry-run: every recipe as it is, resolved, with steps, work and memory; nothing is written" {
     for recipe in "$ROOT"/recipes/*.yaml; do
         good train "$recipe" --data "$SHAPES" --dry-run --out o --set batch=64

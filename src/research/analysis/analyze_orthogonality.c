@@ -66,6 +66,10 @@ static vt_status report_subject(const job *j, const vt_analyze *a, int subject, 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     (void)params_;
     vt_lines f;
+    for (int i = 0; i < a->n; i++)
+        if (!vt_model_blocks(a->subjects[i].model))
+            return vt_fail(e, VT_E_SHAPE, "%s: a %s model has no attention to look at", a->subjects[i].model->path,
+                           a->subjects[i].model->config.arch);
     VT_TRY(vt_lines_open(&f, vt_lines_deepest(a), "Distance from orthogonal, less its floor", "squared Frobenius norm",
                          true, e));
     vt_status s = VT_OK;

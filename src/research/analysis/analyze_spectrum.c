@@ -344,6 +344,8 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     int widest = 1;
     for (int i = 0; i < a->n; i++) {
         const vt_model *m = a->subjects[i].model;
+        if (!vt_model_blocks(m))
+            return vt_fail(e, VT_E_SHAPE, "%s: a %s model has no attention to look at", m->path, m->config.arch);
         if (vt_model_blocks(m) > v.deepest) v.deepest = vt_model_blocks(m);
         if (m->config.dim > widest) widest = m->config.dim;
     }
