@@ -161,7 +161,7 @@ static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e
     if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->r.points_only || unfinished, e);
     if (j->brief || !vt_subject_differentiable(j->v.subject)) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
-    if (j->v.patch.size || j->v.box)
+    if (vt_eval_norm(&j->v) >= VT_NORM_COUNT)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
     else
         printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->v.eps_text);
@@ -225,7 +225,7 @@ static vt_status set_alarm(job *j, double began, vt_err *e) {
 static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     const double began = vt_now();
     VT_TRY(parse(j, c, e));
-    j->r.tested = self_tested(j, c), j->r.points_only = j->v.patch.size || j->v.box;
+    j->r.tested = self_tested(j, c), j->r.points_only = vt_eval_norm(&j->v) >= VT_NORM_COUNT;
     if (j->v.seconds > 0) VT_TRY(set_alarm(j, began, e));
     vt_status s = vt_cli_evaluate(c, &j->r, &j->v, e);
     const bool up = vt_cli_time_is_up();

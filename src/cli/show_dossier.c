@@ -144,7 +144,7 @@ static void write_made(job *j, const char *dir, const char *again) {
         add_word(to[VT_AGAIN_VERIFY], d->finished ? dir : again);
         add_text(to[VT_AGAIN_VERIFY], " --oracle"), add_word(to[VT_AGAIN_VERIFY], oracle);
     }
-    bool tests = vt_subject_differentiable(&j->run.subject) && h->norm != VT_L0 && !h->patch.size && !h->box;
+    bool tests = vt_subject_differentiable(&j->run.subject) && h->norm != VT_L0 && !vt_header_is_threat(h);
     if (*d->verdict || !h->n_attacks || !tests) return;
     vt_cli_again(text, sizeof text, &j->made, &vt_command_selftest);
     char *o = to[VT_AGAIN_SELFTEST];

@@ -18,6 +18,8 @@ turned() { quick --threat $G --attack grid "$@"; }
     truth run/results.json '.norm == "rotation" and .threat == {rotation: {angle: 40, shift: 4, angles: 7, shifts: 3}}'
     truth run/results.json 'any(.notes[]; contains("right at all 63 points: exact for this grid"))'
     grep -q "rotation to 40 degrees, shift to 4 pixels, grid of 7 x 3 x 3" run/table.md
+    good show run --dossier page.html # with no self-test's command, which has no such threat
+    grep -q "vitrine verify" page.html && never grep -q "vitrine selftest" page.html
     grep -q ",rotation,\"\?rotation to 40 degrees" run/table.csv
     jq -se '.[1:] | map(select(.entry == 1)) | all(.gradients == 0) and (map(select(.status == "robust")) | all(.forwards == 63))' run/ledger.jsonl
 }

@@ -240,7 +240,7 @@ static void define_attack(FILE *f, const vt_summary *s, const vt_entry_summary *
         const vt_attack_def *a = vt_attack_find(en->of->stages[k].name);
         define(f, k ? "" : en->all.label, "%s%s%s", en->of->stages[k].id, a ? "; " : "", a ? a->reference : "");
     }
-    if (isfinite(median) && !s->header->patch.size && !s->header->box && !s->header->rotation.angles)
+    if (isfinite(median) && !vt_header_is_threat(s->header))
         define(f, "median norm", "%.6g, of the points of %s", median, en->all.label);
 }
 

@@ -36,7 +36,7 @@ static const vt_header *header_of(const vt_dossier *d, int k) {
 }
 
 /* Was the run attacked in a norm's ball? */
-static bool is_norm(const vt_header *h) { return !h->patch.size && !h->box && !h->rotation.angles && h->n_attacks > 0; }
+static bool is_norm(const vt_header *h) { return !vt_header_is_threat(h) && h->n_attacks > 0; }
 
 /* Names the norms and threats under which no run attacked. */
 static void list_threats(FILE *f, const vt_dossier *d) {
