@@ -131,6 +131,7 @@ static bool has_floor(const vt_attack_def *d, vt_norm norm) {
  * are at their defaults (not worth a word in every report), the floor and last the share. Offsets into memory where the
  * common part stands at `at`. */
 enum { MOST_OPTS = 40 };
+/* Sets out to the options of an attack under this norm: its own, a patch's place, and the common ones. */
 static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm norm, size_t at, vt_where where,
                         const common *given) {
     int n = 0;

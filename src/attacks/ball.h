@@ -21,7 +21,7 @@ typedef enum vt_norm {
     VT_NORM_ROTATION
 } vt_norm;
 const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1", "l0" */
-/* Sets *out to the norm of that name; false: there is none. */
+/* Sets *out to the norm of that name, in capitals or not; false, and *out stays: there is none. */
 bool vt_norm_find(const char *name, vt_norm *out);
 vt_norm vt_norm_dual(vt_norm n); /* linf and l1 are each other's, l2 is its own; l0 has none, and is given itself */
 

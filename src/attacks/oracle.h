@@ -151,6 +151,7 @@ typedef struct vt_oracle_counts {
     const vt_classifier *by;
     int64_t gradients, vanished, asked_again;
 } vt_oracle_counts;
+/* Returns o's counts so far, and by: who answers its next call (NULL: not exact, or a draft in 8 bits). */
 vt_oracle_counts vt_oracle_counted(const vt_oracle *o);
 /* Counts, `times` times, what gradients have counted since `then`, without computing it: they would be the same ones.
  * Fewer times if a draft stops answering before. Returns how often. */

@@ -109,7 +109,7 @@ static void print_part(FILE *f, const vt_columns *t, const vt_look *look, const 
     }
 }
 
-/* Prints the table in as many parts, one below the other, as the width needs. */
+/* Prints the table in as many parts as look->width needs (0: one), the first column in each; width -1: left out. */
 static void print_table(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
     int from = 1, to;
     do {

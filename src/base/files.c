@@ -320,7 +320,7 @@ static ssize_t stream_write(void *fd, const char *data, size_t n) {
 /* Closes a stream's file; a close that a signal interrupts has closed it all the same. */
 static int stream_close(void *fd) { return close((int)(intptr_t)fd) == 0 || errno == EINTR ? 0 : -1; }
 
-/* Returns the stream through which a file is written; NULL: no memory, and fd stays open. */
+/* Returns a stream that writes all bytes to fd even after EINTR and closes it; NULL: no memory, and fd stays open. */
 static FILE *stream_to(int fd) {
     return fopencookie((void *)(intptr_t)fd, "w",
                        (cookie_io_functions_t){.write = stream_write, .close = stream_close});

@@ -51,6 +51,7 @@ static vt_status unpack_members(unpacked *u, z_stream *z, const vt_mapped *from,
     }
 }
 
+/* Unpacks a gzip file of one member or several into u; VT_E_FORMAT, VT_E_MEMORY. */
 static vt_status unpack_stream(unpacked *u, const vt_mapped *from, vt_err *e) {
     z_stream z = {0};
     if (inflateInit2(&z, 15 + 16) != Z_OK) return vt_fail(e, VT_E_MEMORY, "%s: no memory to unpack it", u->path);

@@ -42,7 +42,7 @@ char *vt_json_text(const json_t *o, size_t flags);
 bool vt_json_write(FILE *f, const json_t *o, size_t flags);
 /* Writes o as vt_json_text to the file dir/name, complete or not at all. o NULL fails: there was no memory for it. */
 vt_status vt_json_save(const char *dir, const char *name, const json_t *o, size_t flags, vt_err *e);
-/* Writes o to a file that was begun and commits it; on failure, and with o NULL (no memory), abandons it. */
+/* Writes o, which stays the caller's, to a file begun and commits it; abandons it on failure, and if o is NULL. */
 vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e);
 /* Returns o as text for a hash, to be freed: as vt_json_text, but reals have 17 digits. NULL: no memory. */
 char *vt_json_hashed(const json_t *o, size_t flags);

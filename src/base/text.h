@@ -21,8 +21,8 @@ const char *vt_text_line(char *buf, size_t size, const char *text);
 /* Returns whether it has no control characters. */
 bool vt_text_is_plain(const char *text);
 
-/* Returns the length of the UTF-8 sequence at p; 0: it is none (Unicode 15, table 3-7; the end of the text ends it), or
- * U+FFFE or U+FFFF, which XML and YAML do not have. */
+/* Returns the length, 2 to 4, of the UTF-8 sequence at p; 0: an ASCII byte, malformed or cut
+ * off (Unicode 15, table 3-7), or U+FFFE or U+FFFF, which XML and YAML do not have. */
 size_t vt_utf8_sequence(const unsigned char *p);
 
 /* Appends an item to the text `list`, after `sep` if it is not the first, cut to fit. */

@@ -73,6 +73,7 @@ static double *take(vt_relax *r, size_t n, bool *missing) {
 /* Has value v memory of its own, and reals? */
 static bool is_root(const vt_graph *g, int v) { return g->values[v].alias < 0 && !g->values[v].integers; }
 
+/* Takes what one thread's row needs: coefficients of every value, scratch, knobs; sets *missing without memory. */
 static void take_row(vt_relax *r, vt_row *row, size_t longest, size_t inputs, size_t work, bool *missing) {
     const vt_graph *g = r->g;
     row->a = vt_heap_take(&r->heap, (size_t)g->n_values, sizeof *row->a);
@@ -86,6 +87,7 @@ static void take_row(vt_relax *r, vt_row *row, size_t longest, size_t inputs, si
     if (!*missing && !vt_row_take_knobs(r, row)) *missing = true;
 }
 
+/* Takes the ranges of value v, of a constant with its numbers; sets *missing without memory. */
 static void take_ranges(vt_relax *r, int v, bool *missing) {
     const vt_value *x = &r->g->values[v];
     vt_ranges *s = &r->of[v];
@@ -96,6 +98,7 @@ static void take_ranges(vt_relax *r, int v, bool *missing) {
         s->lo[i] = s->hi[i] = s->mid[i] = vt_value_real(x, i), s->top[i] = fabs(s->mid[i]);
 }
 
+/* Takes all memory that r needs for its graph and threads; false: there is not so much. */
 static bool take_all(vt_relax *r) {
     const vt_graph *g = r->g;
     size_t longest = 1, inputs = 2, work = 1;
@@ -221,6 +224,7 @@ typedef struct row_job {
     double *low;
 } row_job;
 
+/* Bounds linear function i of the job from below (an item of vt_for_each): the best of its steps, into low[i]. */
 static vt_status bound_row(void *ctx, int thread, size_t i, vt_err *e) {
     (void)e;
     const row_job *j = ctx;
@@ -244,6 +248,7 @@ vt_status vt_relax_rows(vt_relax *r, int v, size_t n, vt_row_fn set, const void 
     return vt_for_each(n, (double)n * r->flops < 1e7 ? 1 : r->threads, bound_row, &(row_job){r, v, set, ctx, low}, e);
 }
 
+/* Function i: number list[i / 2] of the value, or (i odd) minus it. */
 static void set_unit(const void *ctx, size_t i, double *a) { a[((const size_t *)ctx)[i / 2]] = i % 2 ? -1 : 1; }
 
 /* Bounds of value v by back-substitution, where its interval does not already say which side of 0 it is on. */

@@ -45,12 +45,14 @@ static void inputs_of(const vt_relax *r, const vt_node *n, enum part part, const
     }
 }
 
+/* Sets err of the node's result to what float32 and double may lose in sums of products of these sizes. */
 static void lose(vt_relax *r, const vt_node *n, const double *size) {
     const double terms = vt_relax_terms(r->g, n), one = vt_relax_loss(r->g, n, terms, 1),
                  none = vt_relax_loss(r->g, n, terms, 0);
     for (size_t i = 0; i < r->g->values[n->out].n; i++) r->of[n->out].err[i] = one * size[i] + none;
 }
 
+/* Returns the doubles kept of an affine node: its value at 0. */
 static size_t planes_affine(const vt_graph *g, const vt_node *n) { return g->values[n->out].n; }
 
 /* Its value at 0. */
@@ -62,6 +64,7 @@ static void open_affine(vt_relax *r, int node) {
     vt_relax_forward(r, &r->rows[0], n->op, n, x, r->planes[node]);
 }
 
+/* Bounds the result by the operator of the middles, plus or minus that of the radii, without signs. */
 static vt_status bound_affine(vt_relax *r, int node, vt_err *e) {
     (void)e;
     const vt_node *n = &r->g->nodes[node];
@@ -74,6 +77,7 @@ static vt_status bound_affine(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Replaces the result by the inputs through the operator's adjoint, and by its value at 0. */
 static void back_affine(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const double *dy = row->a[n->out], *at0 = r->planes[node];
@@ -107,6 +111,7 @@ static void limits_product(const vt_graph *g, const vt_node *n, double *least, d
     *least = -1, *most = 1;
 }
 
+/* Bounds a b by middles and radii, and keeps the parts of McCormick's planes that are constants. */
 static vt_status bound_product(vt_relax *r, int node, vt_err *e) {
     (void)e;
     const vt_node *n = &r->g->nodes[node];
@@ -130,6 +135,7 @@ static vt_status bound_product(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Replaces a b by the plane that each knob t chooses: below where its coefficient is positive, above where negative. */
 static void back_product(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
@@ -152,6 +158,7 @@ static void back_product(const vt_relax *r, int node, vt_row *row) {
     vt_relax_backward(r, n->op, n, (const double *[]){a->rad, b->mid}, turned, (double *[]){NULL, db}, row);
 }
 
+/* Sets y along those planes, and rise to how the bound changes with each t. */
 static void fore_product(const vt_relax *r, int node, vt_row *row, double *rise) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
@@ -190,6 +197,7 @@ static size_t planes_quotient(const vt_graph *g, const vt_node *n) {
     return Q_PARTS * g->values[n->in[1]].n + 2 * g->values[n->out].n;
 }
 
+/* Bounds a / b as a times 1 / b, whose lines it keeps; VT_E_NUMERIC: b may be 0. */
 static vt_status bound_quotient(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
@@ -218,6 +226,7 @@ static vt_status bound_quotient(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Replaces a / b by planes of a and 1 / b, and 1 / b by a line of b. */
 static void back_quotient(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const size_t ny = r->g->values[n->out].n, nb = r->g->values[n->in[1]].n;

@@ -17,6 +17,7 @@ typedef struct dual {
     double low, over; /* the bound, its rounding taken off; sum of s(d) - s(radius) at its point, the bound's slope */
 } dual;
 
+/* Returns the dual's bound and slope at h, of the row's function. */
 static dual dual_at(const vt_relax *r, const vt_row *row, double h) {
     const int in = r->g->input;
     const vt_ranges *x = &r->of[in];

@@ -12,6 +12,8 @@
 
 enum { PAIRS_MOST = 24 }; /* longer rows: differences from the numbers' intervals alone */
 
+/* Returns the doubles kept of a softmax: for each p, two planes of its row's scores and its differences' lower
+ * bounds. */
 static size_t planes_softmax(const vt_graph *g, const vt_node *n) {
     const vt_row_size *s = n->with;
     (void)g;
@@ -64,6 +66,7 @@ static void softmax_planes(const double *l, const double *u, size_t cols, size_t
     *size = large;
 }
 
+/* Bounds every p and sets its planes, from bounds of the differences of scores; VT_E_NUMERIC: one is not finite. */
 static vt_status bound_softmax(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const vt_row_size *s = n->with;
@@ -97,6 +100,7 @@ static vt_status bound_softmax(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Replaces each p by its lower plane where its coefficient is positive, by its upper one where it is negative. */
 static void back_softmax(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const vt_row_size *s = n->with;
@@ -111,6 +115,7 @@ static void back_softmax(const vt_relax *r, int node, vt_row *row) {
     }
 }
 
+/* Sets y to the planes that back_softmax took, at the input's y; no knobs. */
 static void fore_softmax(const vt_relax *r, int node, vt_row *row, double *rise) {
     (void)rise;
     const vt_node *n = &r->g->nodes[node];
@@ -136,6 +141,7 @@ const vt_relaxation vt_relax_softmax = {.planes = planes_softmax,
 enum { C_MID, C_RAD, SQ_KL, SQ_BL, SQ_KU, SQ_BU, Y_MID, Y_RAD, S_PARTS };
 enum { Q_KL, Q_BL, Q_KU, Q_BU, Q_MID, Q_RAD, Q_SIZE, Q_PARTS };
 
+/* Returns the doubles kept of standardised rows: parts of each number (C_MID ...) and of each row (Q_KL ...). */
 static size_t planes_standardise(const vt_graph *g, const vt_node *n) {
     return S_PARTS * g->values[n->out].n + Q_PARTS * ((const vt_row_size *)n->with)->rows;
 }
@@ -149,6 +155,8 @@ static void set_centred(const void *ctx, size_t k, double *a) {
     a[i] += sign;
 }
 
+/* Bounds one row from c, lower bounds of its centred numbers and of their negatives, and sets its parts.
+ * VT_E_NUMERIC: bounds are crossed, or the variance may be 0. */
 static vt_status bound_row(vt_relax *r, int node, size_t row, const double *c, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const vt_row_size *s = n->with;
@@ -186,6 +194,7 @@ static vt_status bound_row(vt_relax *r, int node, size_t row, const double *c, v
     return VT_OK;
 }
 
+/* Bounds all rows, by back-substitution of each number less its row's mean. */
 static vt_status bound_standardise(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const vt_row_size *s = n->with;
@@ -195,6 +204,8 @@ static vt_status bound_standardise(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Replaces c q by planes at the middles of c and q, q by a line of the variance, squares by lines of c, c by the
+ * input. */
 static void back_standardise(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const vt_row_size *s = n->with;
@@ -232,6 +243,7 @@ typedef struct largest {
 } largest;
 enum { L_PARTS = sizeof(largest) / sizeof(double) };
 
+/* Returns the doubles kept of a maximum: one `largest` a result. */
 static size_t planes_largest(const vt_graph *g, const vt_node *n) { return L_PARTS * g->values[n->out].n; }
 
 /* at(ctx, i): place of candidate i < n of the input, or -1. */
@@ -264,14 +276,17 @@ typedef struct one_window {
     int64_t pixel, map;
 } one_window;
 
+/* Returns the place of tap i of a window in the input; -1: in the padding. */
 static int64_t at_window(const void *ctx, int64_t i) {
     const one_window *o = ctx;
     const int64_t at = vt_windows_at(o->w, o->pixel, i);
     return at < 0 ? -1 : o->map * o->w->pixels_in + at;
 }
 
+/* Returns the place of number i of a row that begins at *ctx. */
 static int64_t at_row(const void *ctx, int64_t i) { return *(const int64_t *)ctx + i; }
 
+/* Bounds the largest number of every window of every map. */
 static vt_status bound_windows(vt_relax *r, int node, vt_err *e) {
     (void)e;
     const vt_windows *w = r->g->nodes[node].with;
@@ -281,6 +296,7 @@ static vt_status bound_windows(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Bounds the largest number of every row. */
 static vt_status bound_largest(vt_relax *r, int node, vt_err *e) {
     (void)e;
     const vt_row_size *s = r->g->nodes[node].with;
@@ -289,6 +305,7 @@ static vt_status bound_largest(vt_relax *r, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Replaces a maximum by its best candidate (coefficient positive), or by that one's upper line (negative). */
 static void back_largest(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const double *dy = row->a[n->out];

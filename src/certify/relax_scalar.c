@@ -136,6 +136,7 @@ static double search_slope(const vt_scalar *f, const double *p, double l, double
     return (a + b) / 2;
 }
 
+/* Returns whether f is convex or concave on [l, u], or neither (ANY). */
 static int shape_of(const vt_scalar *f, const double *p, double l, double u) {
     if (f->shape == BENT) return u <= 0 ? CONVEX : l >= 0 ? CONCAVE : ANY;
     if (f->f == f_inverse) return l > 0 ? CONVEX : CONCAVE;
@@ -166,6 +167,7 @@ enum { KL, BL, KU, BU, PARTS };
 
 static size_t planes_scalar(const vt_graph *g, const vt_node *n) { return PARTS * g->values[n->out].n; }
 
+/* Bounds f of every number of the node's input and keeps its lines. */
 static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const double *p) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *x = &r->of[n->in[0]], *y = &r->of[n->out];
@@ -182,6 +184,8 @@ static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const doubl
     return VT_OK;
 }
 
+/* Bounds an operator of the table; VT_E_NUMERIC: its input may leave where the function is defined; VT_E_USAGE:
+ * none. */
 static vt_status bound_scalar(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const char *name = vt_op_at_f64(n->op)->name;
@@ -227,6 +231,7 @@ static void limits_scalar(const vt_graph *g, const vt_node *n, double *least, do
     *least = 0, *most = 1;
 }
 
+/* Replaces f(x) by its lower line where its coefficient is positive, its upper one where it is negative. */
 static void back_scalar(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *x = &r->of[n->in[0]];
@@ -245,6 +250,7 @@ static void back_scalar(const vt_relax *r, int node, vt_row *row) {
     }
 }
 
+/* Sets y along the lines that back_scalar took, and rise to how the bound changes with each ReLU's slope. */
 static void fore_scalar(const vt_relax *r, int node, vt_row *row, double *rise) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *s = &r->of[n->in[0]];

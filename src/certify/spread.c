@@ -55,12 +55,14 @@ double vt_spread_units(vt_spread *s, int v, double units, double floor, double m
 
 /* ---- memory ---- */
 
+/* Returns n + 1 doubles; sets *missing without memory. */
 static double *take_doubles(vt_spread *s, size_t n, bool *missing) {
     double *p = vt_heap_take(&s->heap, n + 1, sizeof *p);
     if (!p) *missing = true;
     return p;
 }
 
+/* Takes the values' numbers (constants are filled in), lengths and distances; false: no memory. */
 static bool take_values(vt_spread *s) {
     const vt_graph *g = s->g;
     bool missing = false;
@@ -75,6 +77,7 @@ static bool take_values(vt_spread *s) {
     return s->v && !missing;
 }
 
+/* Takes all that s needs for its graph; false: no memory. */
 static bool take_all(vt_spread *s) {
     const vt_graph *g = s->g;
     size_t longest = 1, inputs = 2, work = 1;

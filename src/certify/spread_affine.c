@@ -54,6 +54,8 @@ static vt_status matrices_above(const vt_spread *s, const vt_node *n, int k, dou
     return VT_OK;
 }
 
+/* Sets the norms of the operator by each input (like: another's), and the length of its value at 0. VT_E_NUMERIC: a
+ * norm is not finite. VT_E_MEMORY. */
 static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
     const vt_node *n = &s->g->nodes[node];
     vt_spread_node *at = &s->at[node];
@@ -82,6 +84,7 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Returns how far the result may move: each input's distance times the operator's norm, and float32's error. */
 static double spread_affine(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_spread_node *at = &s->at[node];

@@ -50,6 +50,8 @@ static const function powers[] = {{"Pow", by_square, 16, 0, SIZES}, {"Pow", by_c
 
 enum { LEAST, TOP };
 
+/* Returns how an operator's result follows one number: a Mul here is a value by itself, a square; NULL: no such
+ * rule. */
 static const function *function_of(const vt_spread *s, const vt_node *n) {
     if (vt_spread_is(s, n, "Mul")) return &powers[0]; /* of a value by itself */
     if (vt_spread_is(s, n, "Pow")) return &powers[s->v[n->in[1]][0] == 3];
@@ -58,6 +60,7 @@ static const function *function_of(const vt_spread *s, const vt_node *n) {
     return NULL;
 }
 
+/* Keeps the least and the largest number (or size) of the input at the centre, where the slope depends on it. */
 static void centre_function(vt_spread *s, int node) {
     const int x = s->g->nodes[node].in[0];
     const function *f = function_of(s, &s->g->nodes[node]);
@@ -69,6 +72,7 @@ static void centre_function(vt_spread *s, int node) {
     }
 }
 
+/* Returns how far f(x) may move when x moves by s->d: by f's largest slope on the way, and float32's error. */
 static double spread_function(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const function *f = function_of(s, n);
@@ -83,6 +87,7 @@ static const vt_spread_rule steady = {.spread = spread_function},
 
 enum { OF_A, OF_B, BOTH, LENGTHS };
 
+/* Returns how far (l2) a product a b may move when a and b move by s->d, by factors kept at the centre; sets s->err. */
 static double spread_product(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const double *kept = s->at[node].kept, a = s->d[n->in[0]], b = s->d[n->in[1]];
@@ -115,6 +120,7 @@ static const vt_spread_rule elements = {.centre = centre_elements, .spread = spr
 
 enum { GRAM = 64 }; /* matrices with that many rows or columns are bounded by their Gram matrix, others by sums */
 
+/* Takes room for Gram matrices of the centre; VT_E_MEMORY. */
 static vt_status open_matrices(vt_spread *s, int node, vt_err *e) {
     s->at[node].gain = vt_heap_take(&s->heap, 2 * GRAM * GRAM, sizeof(double));
     return s->at[node].gain ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", s->g->path);
@@ -138,6 +144,7 @@ static double matrix_above(const double *a, int rows, int cols, double *work) {
     return best;
 }
 
+/* Keeps OF_A and OF_B, the largest norms of A's and B's matrices at the centre, and how often one matrix is used. */
 static void centre_matrices(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_matmul *p = n->with;
@@ -165,6 +172,8 @@ static const vt_spread_rule matrices = {.open = open_matrices,
 
 enum { FACTOR_A, FACTOR_B, NEAREST };
 
+/* Keeps the least |b|, and the roots of the largest sums of squares of the quotients, and of ones, that share one b
+ * or a. */
 static void centre_quotient(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     double *kept = s->at[node].kept;
@@ -186,6 +195,7 @@ static void centre_quotient(vt_spread *s, int node) {
     vt_spread_forward(s, n, s->x, s->v[n->out]); /* as it was */
 }
 
+/* Returns how far a / b may move; INFINITY if b, moving by s->d, may reach 0. */
 static double spread_quotient(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const double *kept = s->at[node].kept, a = vt_spread_moves(s, n->in[0]) ? s->d[n->in[0]] : 0, b = s->d[n->in[1]];
@@ -201,6 +211,7 @@ static const vt_spread_rule quotient = {.centre = centre_quotient, .spread = spr
 
 enum { UNDER_HALF, OVER_HALF, WIDEST };
 
+/* Keeps the largest probability up to 1/2, the least above it, and the widest row of scores. */
 static void centre_softmax(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_row_size *r = n->with;
@@ -217,6 +228,8 @@ static void centre_softmax(vt_spread *s, int node) {
     }
 }
 
+/* Returns how far softmax may move: the slope is at most the largest p, or 2 p (1 - p) above 1/2, after p has moved
+ * too. */
 static double spread_softmax(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_row_size *r = n->with;
@@ -237,12 +250,14 @@ static const vt_spread_rule softmax = {.centre = centre_softmax, .spread = sprea
 
 enum { DEVIATION, LARGEST, ROW_PARTS }; /* of each row: the deviation; largest size of a number */
 
+/* Takes room for two numbers a row; VT_E_MEMORY. */
 static vt_status open_standardise(vt_spread *s, int node, vt_err *e) {
     const vt_row_size *r = s->g->nodes[node].with;
     s->at[node].gain = vt_heap_take(&s->heap, ROW_PARTS * r->rows + 1, sizeof(double));
     return s->at[node].gain ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", s->g->path);
 }
 
+/* Keeps each row's deviation and largest size at the centre. */
 static void centre_standardise(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_row_size *r = n->with;
@@ -257,6 +272,8 @@ static void centre_standardise(vt_spread *s, int node) {
     }
 }
 
+/* Returns how far standardised rows may move: d over the least deviation a row may have; INFINITY: float32 may find
+ * 0. */
 static double spread_standardise(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_row_size *r = n->with;
@@ -284,6 +301,7 @@ static const vt_spread_rule standardise = {.open = open_standardise,
 
 /* ---- the largest of some numbers: no further apart than they are ---- */
 
+/* Returns how far the largest of some numbers may move: as far as they do, times how many windows see one. */
 static double spread_largest(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     double moved = 0, seen = 1;

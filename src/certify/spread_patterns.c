@@ -65,12 +65,15 @@ static double largest_row(const vt_spread *s, int v, size_t cols, bool least) {
     return best;
 }
 
+/* Returns the length of the rows that a reducing node adds up. */
 static size_t cols_of(const vt_spread *s, int node) { return ((const vt_row_size *)s->g->nodes[node].with)->cols; }
 
+/* Keeps the largest length of a row at the centre. */
 static void centre_squares(vt_spread *s, int node) {
     s->at[node].kept[0] = largest_row(s, s->at[node].from, cols_of(s, node), false);
 }
 
+/* Returns how far sums (or means) of squares may move when their rows move by d. */
 static double spread_squares(vt_spread *s, int node) {
     const vt_spread_node *at = &s->at[node];
     const double cols = (double)cols_of(s, node), d = s->d[at->from];
@@ -101,11 +104,13 @@ static int summed_value(const vt_spread *s, int i) {
 /* ---- rows over their lengths, x / sqrt(|x|^2 + floor) or x / sqrt(max(|x|^2, floor)), squares summed or averaged:
  * the Jacobian's norm is at most the divisor's inverse ---- */
 
+/* Keeps the least length of a row at the centre. */
 static void centre_direction(vt_spread *s, int node) {
     vt_spread_node *at = &s->at[node];
     at->kept[0] = largest_row(s, at->from, (size_t)at->kept[2], true) * (1 - 1e-9);
 }
 
+/* Returns how far rows over their lengths may move: d over the least divisor; INFINITY: it may be 0. */
 static double spread_direction(vt_spread *s, int node) {
     const vt_spread_node *at = &s->at[node];
     const double floor = at->kept[1], cols = at->kept[2], part = at->kept[3], d = s->d[at->from];
@@ -148,6 +153,7 @@ static bool is_direction(vt_spread *s, int i) {
 
 enum { SLOPE, SIZE };
 
+/* Returns how far a gated value may move: d times the gate's largest slope. */
 static double spread_gated(vt_spread *s, int node) {
     const vt_spread_node *at = &s->at[node];
     const int out = s->g->nodes[node].out;

@@ -102,8 +102,7 @@ static bool same_shape(const vt_tensor *t, const vt_param *p) {
     }
 }
 
-/* Checks that all tensors are there, in their shapes, and no others. VT_E_FORMAT, or VT_E_SHAPE, with the tensor's
- * name. */
+/* Checks that all tensors are there, in their shapes but for sides of 1, and no others. VT_E_FORMAT, VT_E_SHAPE. */
 static vt_status check_tensors(const vt_model *m, const vt_tensors *st, const vt_names *names, vt_err *e) {
     char a[96], b[96], both[500];
     for (int i = 0; i < m->params.count; i++) {

@@ -148,6 +148,7 @@ static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p
     return s;
 }
 
+/* Certifies every point and writes {method, norm, ..., "points": [{index, radius}]} as --out says, or to stdout. */
 static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p, bound_method method,
                              const vt_certify_options *o, vt_err *e) {
     const size_t refused = vt_json_refused();

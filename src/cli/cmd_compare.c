@@ -61,6 +61,7 @@ static void print_alone(char which, const vt_ledger *a, const vt_ledger *b) {
     if (n) printf("%c alone ran %s: not compared\n", which, text);
 }
 
+/* Prints one comparison of two runs: who they are, a table of rows, distances and remarks. */
 static void print_pair(const vt_ledger *a, const vt_ledger *b, const vt_pair *rows, int n, const vt_look *look) {
     vt_columns t;
     print_name('A', a->dir, a->header), print_name('B', b->dir, b->header);
@@ -80,12 +81,14 @@ static void print_pair(const vt_ledger *a, const vt_ledger *b, const vt_pair *ro
     printf("\n");
 }
 
+/* Prints one line: the images of a row that are right under run `who` alone. */
 static void print_images(const char *row, const char *who, const int32_t *images, int64_t n) {
     printf("%s, right under %s alone:", row, who);
     for (int64_t i = 0; i < n; i++) printf(" %d", images[i]);
     printf("%s\n", n ? "" : " none");
 }
 
+/* Prints, for each row, which images are right under A alone and under B alone. */
 static void print_changed(const vt_pair *rows, int n) {
     for (int i = 0; i < n; i++) {
         if (rows[i].norms) continue;
@@ -99,6 +102,7 @@ static void print_changed(const vt_pair *rows, int n) {
 
 static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
+/* Returns a row of a comparison as an object of `compare --json`; NULL: no memory. */
 static json_t *row_json(const vt_pair *r) {
     json_t *o =
         json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s,s:[f,f]}", "row", r->name, "kind", r->norms ? "norms" : "right",
@@ -113,8 +117,10 @@ static json_t *row_json(const vt_pair *r) {
     return o;
 }
 
+/* Returns in which precision a run searched: "float32", or what its header says. */
 static const char *search_precision(const vt_ledger *l) { return *l->header->search ? l->header->search : "float32"; }
 
+/* Prints all comparisons with the first run as one JSON document. */
 static vt_status print_json(const vt_cli *c, vt_ledger *const *runs, const vt_pair *rows, const int *count,
                             double alpha, vt_err *e) {
     json_t *pairs = json_array();
@@ -135,6 +141,7 @@ static vt_status print_json(const vt_cli *c, vt_ledger *const *runs, const vt_pa
     return vt_script_print(json_pack("{s:i,s:f,s:o}", "version", 1, "alpha", alpha, "pairs", pairs), e);
 }
 
+/* Writes the runs beside each other as a LaTeX table to --tex FILE; nothing without --tex. */
 static vt_status write_tex(const vt_cli *c, vt_ledger *const *runs, vt_err *e) {
     const char *path = vt_cli_get(c, "tex");
     vt_file out;
@@ -148,6 +155,7 @@ static vt_status write_tex(const vt_cli *c, vt_ledger *const *runs, vt_err *e) {
     return s;
 }
 
+/* Opens the runs, compares each with the first, corrects all p-values together, and prints what was asked for. */
 static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, double alpha, vt_err *e) {
     int total = 0, count[16] = {0};
     vt_look look = vt_cli_look(c);

@@ -15,6 +15,7 @@ static void describe_source(char *out, size_t size, const vt_model *m) {
              several ? ")" : "", m->sha256);
 }
 
+/* Writes the model under timm's names, with the file it came from and its recipe in the metadata, and says so. */
 static vt_status write_safetensors(const vt_cli *c, const vt_model *m, const char *out, vt_err *e) {
     char source[360];
     describe_source(source, sizeof source, m);
@@ -25,6 +26,7 @@ static vt_status write_safetensors(const vt_cli *c, const vt_model *m, const cha
     return VT_OK;
 }
 
+/* Writes the model as ONNX, with mean and std inside or outside, and says what goes in and comes out. */
 static vt_status write_onnx(const vt_cli *c, const vt_model *m, const char *out, vt_err *e) {
     const char *how = vt_cli_get(c, "normalise");
     const bool outside = how && !strcmp(how, "outside");

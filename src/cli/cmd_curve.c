@@ -246,8 +246,7 @@ static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, 
 
 /* ---- the command ---- */
 
-/* Runs the self-test's first parts at the scale of a usual ball, as a curve has no eps of its own; not in l0 or with
- * --no-selftest. */
+/* Self-tests the gradients at 4/255, 0.5 (l2) or 12 (l1), and prints; not in l0, without gradients, or if told. */
 static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
     vt_eval_options v = j->v;

@@ -35,6 +35,7 @@ vt_status vt_falsify_open(vt_spec_pair *p, const vt_cli *c, const char *model, c
 /* Returns the specification's line in which case c ends. */
 static int line_of(const vt_spec *s, int c) { return s->rows[s->cases[c].rows[s->cases[c].n - 1]].line; }
 
+/* Prints "sat", the case that the witness meets and how far, and where it was found and written (out NULL: nowhere). */
 static void show_sat(const vt_spec *s, const vt_falsify_result *r, const char *out) {
     const vt_witness *w = &r->witness;
     printf("sat\ncase %d of %d (line %d) is met by %.6g in float32, %.6g in double\n", w->at + 1, s->n_cases,
@@ -47,6 +48,7 @@ static void show_sat(const vt_spec *s, const vt_falsify_result *r, const char *o
     if (out) printf("witness in %s\n", out);
 }
 
+/* Prints "unknown", what was tried, and how near each case came. */
 static void show_unknown(const vt_cli *c, const vt_spec *s, const vt_falsify_result *r, const vt_falsify_options *o) {
     const vt_look look = vt_cli_look(c);
     vt_columns t;
@@ -64,6 +66,7 @@ static void show_unknown(const vt_cli *c, const vt_spec *s, const vt_falsify_res
     if (s->n_cases > SHOWN) printf("... and %d more cases\n", s->n_cases - SHOWN);
 }
 
+/* Searches a witness of one network and one specification, prints the answer and writes it to --out. */
 static vt_status falsify_one(const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     vt_falsify_options o;

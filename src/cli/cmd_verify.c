@@ -299,7 +299,7 @@ static vt_status same_files(const job *j, const char *file, vt_err *e) {
                    j->subject.data->path, file, d, j->proof.data);
 }
 
-/* Judges the points of another tool and prints them. VT_E_RANGE: some violate the threat model. */
+/* Opens the job, judges the points of --adv, writes --csv and --json, prints. VT_E_RANGE: some violate the threat. */
 static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     const char *from = "", *file = vt_cli_get(c, "adv");
     vt_external *f = &j->f;

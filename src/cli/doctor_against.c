@@ -43,6 +43,7 @@ static vt_status read_images(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Prints the weights of the checkpoint that the export does not hold, each with the constant nearest to it. */
 static void print_weights(const vt_against *r) {
     for (int i = 0; i < r->n_weights; i++) {
         const vt_against_weight *w = &r->weights[i];
@@ -79,6 +80,7 @@ static vt_status print_result(const job *j, const vt_cli *c, const char *path, v
     return VT_OK;
 }
 
+/* Runs `doctor WEIGHTS --against EXPORT`: both networks on the same images, layer by layer, and prints the result. */
 static vt_status compare_networks(job *j, const vt_cli *c, vt_err *e) {
     const char *path = vt_cli_get(c, "against"), *weights;
     vt_overrides o;

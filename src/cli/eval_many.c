@@ -380,7 +380,7 @@ static vt_status write_json(const sweep *s, vt_err *e) {
     return st;
 }
 
-/* Writes OUT/corruptions.csv, a line for each corruption, severity and row. */
+/* Writes OUT/corruptions.csv, a line for each corruption, severity and row; stages are left out. */
 static vt_status write_csv(const sweep *s, vt_err *e) {
     vt_file f;
     VT_TRY(vt_file_begin(&f, s->m.out, "corruptions.csv", e));

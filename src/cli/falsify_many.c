@@ -42,6 +42,7 @@ static vt_status open_lists(job *j, const char *csv, vt_err *e) {
     return s;
 }
 
+/* Frees the two lists of instances and the results that were read; accepts a zeroed job. */
 static void close_job(job *j) {
     vt_instances_free(&j->all);
     vt_instances_free(&j->done);
@@ -170,6 +171,7 @@ static vt_status run_instances(job *j, const char *csv, vt_err *e) {
     return VT_OK;
 }
 
+/* Searches a witness for each listed instance; results go into --out. VT_E_USAGE: no --out, or no such list. */
 vt_status vt_falsify_instances(const vt_cli *c, const char *csv, vt_err *e) {
     job j = {.c = c, .out = vt_cli_get(c, "out")};
     if (!j.out) return vt_fail(e, VT_E_USAGE, "--instances needs --out DIR");
@@ -268,7 +270,7 @@ static vt_status attack_verdict(referee *r, const vt_instance *x, const vt_insta
     return VT_OK;
 }
 
-/* Judges the verifier's result of every instance; others than sat, violated, unsat and holds are counted as other. */
+/* Replays the witness of sat or violated, attacks unsat or holds, counts others and missing results as other. */
 static vt_status judge_all(referee *r, vt_err *e) {
     vt_progress p = vt_cli_progress();
     p.unit = "instances";
@@ -310,6 +312,7 @@ static vt_status run_referee(referee *r, const char *results, const char *csv, v
     return vt_fail(e, VT_E_RANGE, "%s: %d verdict%s contradicted", results, found, found == 1 ? " is" : "s are");
 }
 
+/* Judges a verifier's results of the list's instances and prints the counts. VT_E_RANGE: a verdict is contradicted. */
 vt_status vt_falsify_referee(const vt_cli *c, const char *results, const char *csv, vt_err *e) {
     const char *tolerance = vt_cli_get(c, "tolerance");
     referee r = {.j = {.c = c, .out = vt_cli_get(c, "out")}, .tolerance = 1e-4};

@@ -47,6 +47,7 @@ static void close_state(void *self) {
     free(s);
 }
 
+/* Sets *self to one thread's bounds over the network's graph, made for the run's radius; VT_E_MEMORY. */
 static vt_status open_state(void **self, const void *shared, const void *with, const vt_eval_options *v, vt_err *e) {
     const vt_network *n = shared;
     const params *p = with;

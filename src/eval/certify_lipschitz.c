@@ -44,6 +44,7 @@ static void close_state(void *self) {
     free(s);
 }
 
+/* Sets *self to one thread's copy of the network's Lipschitz bounds; VT_E_MEMORY. */
 static vt_status open_state(void **self, const void *shared, const void *with, const vt_eval_options *v, vt_err *e) {
     const network *w = shared;
     state *s = *self = calloc(1, sizeof *s);

@@ -28,6 +28,7 @@ static vt_status check_threat(void **shared, const void *params, const vt_eval_o
 
 static void release_nothing(void *shared) { (void)shared; }
 
+/* Certifies image x if no class but its label wins under any of the masks; counts the forwards. */
 static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
                              vt_certificate *out, vt_err *e) {
     (void)self, (void)key;

@@ -16,7 +16,7 @@ static const char *const status_names[] = {
 
 const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
 
-/* Writes a number as JSON; longest: with 17 digits, as hashes have them, else with the fewest that read back. */
+/* Writes v as JSON, null unless finite; longest: 17 digits, as hashes have them, else the fewest that read back. */
 static void format_number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
     if (!isfinite(v))
         snprintf(buf, VT_NUMBER_ROOM, "null");

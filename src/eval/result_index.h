@@ -57,7 +57,7 @@ bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t
 /* Is image i certified? */
 bool vt_result_index_certified(const vt_result_index *b, size_t i);
 
-/* Is image i right under the entry (0: clean; VT_ENTRY_CERTIFY: certified), as far as lines tell? */
+/* Is image i right when clean (0), certified (VT_ENTRY_CERTIFY) or unbroken by the entry's lines so far? */
 bool vt_result_index_right(const vt_result_index *b, int entry, size_t i);
 /* Has every stage of the entry that takes image i a line of it? */
 bool vt_result_index_done(const vt_result_index *b, int entry, size_t i);

@@ -372,6 +372,7 @@ static void to_pool(vt_remote *r, conversation *l) {
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Frees an engine; its conversation goes back to the pool, or is ended if it broke. */
 static void close_engine(void *self) {
     engine *n = self;
     conversation *l = n->l;

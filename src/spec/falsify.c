@@ -318,6 +318,7 @@ static vt_status open_search(search *q, vt_falsify_result *r, vt_err *e) {
     return vt_evaluator_open_f64(&q->judge, q->n, false, e);
 }
 
+/* Frees workers, buffers and judges, also after a failed open_search, and destroys the lock. */
 static void close_search(search *q) {
     for (int k = 0; q->workers && k < q->o->threads; k++) {
         worker *w = &q->workers[k];

@@ -7,7 +7,7 @@ load helpers
 # sees reversed.
 setup_file() {
     load helpers
-    export MANY=$BATS_FILE_TMPDIR/many REVERSED=$BATS_FILE_TMPDIR/reversed SHAPES=$ROOT/weights/shapes10-vit
+    export MANY=$BATS_FILE_TMPDIR/many REVERSED=$BATS_FILE_TMPDIR/reversed SHAPES=$ROOT/weights/shapes10-vit PLAIN=$ROOT/weights/shapes10-plain
     "$DRAW" --out "$MANY" --train 10 --test 1500 --seed 5 >/dev/null
     "$DRAW" --out "$REVERSED" --train 10 --test 400 --seed 6 >/dev/null
     "$VITRINE" eval "$BASE/w.safetensors" --data "$REVERSED" --form bgr=1 --out "$BATS_FILE_TMPDIR/label" >/dev/null 2>&1
@@ -88,22 +88,22 @@ END
 }
 
 @test "another std than the model's: the right one ranks first, and what to type is said" {
-    good doctor "$SHAPES" --data "$MANY" --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010
+    good doctor "$PLAIN" --data "$MANY" --images 0:400 --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010
     [[ $(first) == "0.5 / 0.5 (timm's ViT)"*better ]] || fail "$output"
     says "clearly better: 0.5 / 0.5" "use: --mean 0.5 --std 0.5"
     local told=$output
-    good doctor "$SHAPES" --data "$MANY" --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --threads 1
+    good doctor "$PLAIN" --data "$MANY" --images 0:400 --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --threads 1
     [ "$output" = "$told" ]
 }
 
 @test "pixels taken for 0 to 255: found as well" {
-    good doctor "$SHAPES" --data "$MANY" --mean 0.00196078431 --std 0.00196078431
+    good doctor "$PLAIN" --data "$MANY" --images 0:300 --mean 0.00196078431 --std 0.00196078431
     [[ $(first) == *better* ]] || fail "$output"
     grep -qE '^use: --mean 0\.(5|499999999) --std 0\.(5|499999999)$' <<<"$output" || fail "$output"
 }
 
 @test "a right model: nothing clearly better, and the present setting ranks first" {
-    good doctor "$SHAPES" --data "$MANY"
+    good doctor "$SHAPES" --data "$MANY" --images 0:300
     says "nothing clearly better than the present setting was found"
     [[ $(first) == "as it is"* ]] || fail "$output"
     [[ $output != *"use:"* && $output != *"labels look"* ]]
@@ -165,7 +165,7 @@ END
 
 @test "every other divisor: the first row says the truth" {
     for heads in 1 4 8; do
-        good doctor "$SHAPES" --data "$MANY" --images 0:300 --heads $heads
+        good doctor "$SHAPES" --data "$MANY" --images 0:150 --heads $heads
         [[ $(first) == "2 heads "*better ]] || fail "read with $heads: $output"
     done
 }
@@ -181,8 +181,8 @@ END
 
 @test "a network that no reading describes: what is better is not called right, and the way out is named" {
     cp -r "$MANY" odd
-    for ((i = 1; i < 600; i += 2)); do poke odd/test_batch.bin $((i * 3073)) "$(byte $((i / 2 % 10)))"; done
-    good doctor "$SHAPES" --data odd --images 0:600 --mean 0 --std 1/255
+    for ((i = 1; i < 300; i += 2)); do poke odd/test_batch.bin $((i * 3073)) "$(byte $((i / 2 % 10)))"; done
+    good doctor "$SHAPES" --data odd --images 0:300 --mean 0 --std 1/255
     says "are right at best" "no reading that was tried fits" "--logits FILE.npz" "--oracle"
     [[ $output != *"clearly better: "* && $output != *"use:"* ]] || fail "$output"
 }
@@ -222,7 +222,7 @@ END
 
 @test "a bare file is examined, and the options that doctor prints make eval ask nothing more of them" {
     st_edit "$SHAPES/model.safetensors" bare.safetensors 'del(.__metadata__)'
-    assumes doctor bare.safetensors --data "$MANY" --images 0:600
+    assumes doctor bare.safetensors --data "$MANY" --images 0:300
     says "use: --heads 2 --mean 0.4914,0.4822,0.4465 --std 0.247,0.2435,0.2616" # a guess that these images do not refute
     vt eval bare.safetensors --data "$MANY" --images 0:60 $(sed -n "s/^use: //p" <<<"$output")
     [ "$status" = 0 ] && [[ $stderr == "vitrine: bare.safetensors: assumed, not in the file: "* ]]
@@ -230,11 +230,11 @@ END
 
 @test "at the true values nothing is better, whatever the images" {
     for w in shapes10-vit shapes10-plain shapes10-specformer; do
-        good doctor "$ROOT/weights/$w" --data "$MANY" --images 0:300 --seed 1
-        says "300 of 1500 images, drawn with seed 1" "nothing clearly better"
+        good doctor "$ROOT/weights/$w" --data "$MANY" --images 0:200 --seed 1
+        says "200 of 1500 images, drawn with seed 1" "nothing clearly better"
         [[ $output != *"use:"* && $output != *"then, on top of"* ]] || fail "$w: $output"
     done
-    good doctor "$SHAPES" --data "$MANY" --images 300:800 --seed 2
+    good doctor "$SHAPES" --data "$MANY" --images 300:600 --seed 2
     says "nothing clearly better"
 }
 

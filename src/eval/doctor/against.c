@@ -73,6 +73,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Returns the n numbers in ascending order; NULL: no memory. */
 static double *sorted_copy(const double *x, size_t n) {
     double *s = vt_alloc((n + 1) * sizeof *s);
     if (!s) return NULL;
@@ -112,6 +113,7 @@ typedef struct comparison {
     int *cut; /* [n_layers] values of own->g */
 } comparison;
 
+/* Returns whether a value's name ends in .attention or .output, as those of a block's halves do; NULL: no. */
 static bool is_layer(const char *name) {
     const char *dot = name ? strrchr(name, '.') : NULL;
     return dot && (!strcmp(dot, ".attention") || !strcmp(dot, ".output"));

@@ -15,7 +15,7 @@
 
 /* ---- the file ---- */
 
-/* Sets *a to array `name` of a file; VT_E_USAGE unless it has ndim sides and floats. */
+/* Sets *a in place to array `name`; VT_E_USAGE: not there, not of ndim sides, an empty side, or neither F32 nor F64. */
 static vt_status floats_of(vt_npy *a, const vt_adv_file *f, const char *path, const char *name, int ndim, vt_err *e) {
     VT_TRY(vt_adv_file_array(f, path, name, a, e));
     if (a->ndim != ndim || a->shape[0] < 1 || a->shape[1] < 1)

@@ -36,6 +36,7 @@ static void describe_difference(const json_t *a, const json_t *b, char *text, si
     }
 }
 
+/* Fails, saying how the data of two runs differ: another set, or the same set read otherwise. */
 static vt_status other_data(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     const vt_header *x = a->header, *y = b->header;
     char names[200] = "";
@@ -48,6 +49,7 @@ static vt_status other_data(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
                    names, x->data.format, x->data.split, x->data.sha256, y->data.format, y->data.split, y->data.sha256);
 }
 
+/* VT_E_USAGE, with key and both values, if a key of a's header has another value in b's and may not. */
 static vt_status check_keys_agree(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     vt_header_gap gap;
     char text[300];
@@ -57,6 +59,7 @@ static vt_status check_keys_agree(const vt_ledger *a, const vt_ledger *b, vt_err
     return vt_fail(e, VT_E_USAGE, "%s and %s cannot be compared: %s is %s", a->dir, b->dir, gap.key, text);
 }
 
+/* VT_E_USAGE if the runs are of two kinds (curve, evaluation) or their headers disagree where they may not. */
 static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     bool curve = a->header->curve;
     if (curve != b->header->curve)
@@ -77,7 +80,7 @@ typedef struct side {
     size_t n;
 } side;
 
-/* Moves *i and *k on to the next image that both have; false: there is none. */
+/* Moves *i and *k on to the next image, or leaves them at one, that both have; false: none is left. */
 static bool next_common_image(const side *a, const side *b, size_t *i, size_t *k) {
     while (*i < a->n && *k < b->n && a->images[*i] != b->images[*k]) a->images[*i] < b->images[*k] ? ++*i : ++*k;
     return *i < a->n && *k < b->n;
@@ -143,6 +146,7 @@ static bool same_source(const vt_ledger *a, const vt_ledger *b, const vt_header_
     return true;
 }
 
+/* Returns whether a's attack i and b's attack k are the same, from the same source network. */
 static bool same_entry(const vt_ledger *a, int i, const vt_ledger *b, int k) {
     const vt_header_attack *p = vt_header_entry(a->header, i);
     return vt_compare_same(p, vt_header_entry(b->header, k)) && same_source(a, b, p);
@@ -176,6 +180,7 @@ typedef struct run {
     vt_curve curve; /* of a curve's ledger alone */
 } run;
 
+/* Reads the results of a finished or unfinished run; of a curve, its distances too. VT_E_MEMORY. */
 static vt_status run_open(run *r, const vt_ledger *l, vt_err *e) {
     VT_TRY(vt_result_index_read(&r->results, l, e));
     r->side = (side){.ledger = l, .images = r->results.images, .n = r->results.n};
@@ -204,6 +209,7 @@ static void fill_states(run *r, int entry) {
             vt_result_index_done(&r->results, entry, i) ? vt_result_index_right(&r->results, entry, i) ? 2 : 1 : 0;
 }
 
+/* Sets *row to the images' states under a's entry i and b's entry k, compared. */
 static void one_row(vt_pair *row, const char *name, run *a, int i, run *b, int k) {
     fill_states(a, i), fill_states(b, k);
     *row = (vt_pair){0};
@@ -211,6 +217,7 @@ static void one_row(vt_pair *row, const char *name, run *a, int i, run *b, int k
     fill_pair(row, &a->side, &b->side);
 }
 
+/* Adds rows for clean, certified and every attack that both runs have. common: over the images that both have. */
 static vt_status attack_rows(vt_pair *rows, int most, int *n, run *x, run *y, bool common, vt_err *e) {
     const vt_ledger *a = x->side.ledger, *b = y->side.ledger;
     one_row(&rows[(*n)++], "clean", x, 0, y, 0);
@@ -246,6 +253,7 @@ static int64_t count_images_to_try(const vt_curve *c, int k) {
     return n;
 }
 
+/* VT_E_USAGE if some entry of a curve lacks results. */
 static vt_status check_finished(const vt_curve *c, const char *dir, vt_err *e) {
     for (int k = 0; k < c->n_entries; k++) {
         long long want = (long long)count_images_to_try(c, k), have = (long long)c->entries[k].tried;
@@ -256,11 +264,13 @@ static vt_status check_finished(const vt_curve *c, const char *dir, vt_err *e) {
     return c->n ? VT_OK : vt_fail(e, VT_E_USAGE, "%s is not finished: it has no image yet", dir);
 }
 
+/* Sets each image of a curve to 2 (right and not broken within eps) or 1. */
 static void fill_states_at_eps(run *r, double eps) {
     for (size_t i = 0; i < r->side.n; i++)
         r->side.state[i] = r->curve.images[i].right && r->curve.images[i].distance > eps ? 2 : 1;
 }
 
+/* Sets *row to two curves compared at one eps. */
 static void radius_row(vt_pair *row, run *a, run *b, double eps) {
     fill_states_at_eps(a, eps), fill_states_at_eps(b, eps);
     fill_pair(row, &a->side, &b->side);
@@ -277,6 +287,7 @@ static bool same_attacks(const vt_curve *a, const vt_curve *b, double eps) {
     }
 }
 
+/* Returns a curve's entry of this eps; NULL: it has none. */
 static const vt_curve_entry *entry_at(const vt_curve *c, double eps) {
     for (int k = 0; k < c->n_entries; k++)
         if (c->entries[k].eps == eps) return &c->entries[k];
@@ -293,6 +304,7 @@ static double next_eps(const vt_curve *a, const vt_curve *b, double last) {
     return eps;
 }
 
+/* Sets the name of a row of two curves to its eps, and a remark if the attacks of that eps differ. */
 static void name_radius(vt_pair *row, const vt_curve *x, const vt_curve *y, double eps) {
     const vt_curve_entry *a = entry_at(x, eps), *b = entry_at(y, eps);
     snprintf(row->name, sizeof row->name, "%s", a ? a->eps_text : b->eps_text);
@@ -320,6 +332,7 @@ static vt_status norms_row(vt_pair *row, const run *x, const run *y, vt_err *e) 
     return VT_OK;
 }
 
+/* Adds a row for clean accuracy and one for each eps that either curve has. */
 static vt_status curve_rows(vt_pair *rows, int most, int *n, run *x, run *y, bool common, vt_err *e) {
     const vt_curve *a = &x->curve, *b = &y->curve;
     VT_TRY(check_finished(a, x->side.ledger->dir, e));

@@ -129,6 +129,7 @@ static void put_image_rows(FILE *f, const vt_summary *s) {
         if (rows[i].shown) put_share(f, share_heads, rows[i].what, "", rows[i].count, s->total, rows[i].bound);
 }
 
+/* Writes the section "Result": robust accuracy under each entry with its interval, and notes. */
 static void write_result(FILE *f, const vt_dossier *d) {
     const vt_summary *s = d->summary;
     char text[600];
@@ -160,6 +161,7 @@ static void define_assumed(FILE *f, const vt_header *h) {
     define(f, "assumed, not in the file", "%s", *names ? names : "nothing");
 }
 
+/* Writes the section "Classifier": file, hash, architecture, normalisation, wrap. */
 static void write_model(FILE *f, const vt_dossier *d) {
     const vt_header *h = d->summary->header;
     const double *mean = h->model.mean, *std = h->model.std;
@@ -183,6 +185,7 @@ static void write_model(FILE *f, const vt_dossier *d) {
     end_section(f, d, VT_AGAIN_MODEL, VT_AGAIN_HEADER, VT_AGAIN_COUNT);
 }
 
+/* Writes the section "Threat": what an attacker may change, wants and knows. */
 static void write_threat(FILE *f, const vt_dossier *d) {
     const vt_header *h = d->summary->header;
     const char *seen[8] = {0};
@@ -210,6 +213,7 @@ static void write_threat(FILE *f, const vt_dossier *d) {
     end_section(f, d, VT_AGAIN_HEADER, VT_AGAIN_COUNT);
 }
 
+/* Writes the section "Images": data set, hash, which images and how they were read. */
 static void write_images(FILE *f, const vt_dossier *d) {
     const vt_summary *s = d->summary;
     const vt_header *h = s->header;
@@ -244,6 +248,7 @@ static void define_attack(FILE *f, const vt_summary *s, const vt_entry_summary *
         define(f, "median norm", "%.6g, of the points of %s", median, en->all.label);
 }
 
+/* Writes the section "Attacks": images tried and broken and queries, by attack and stage. */
 static void write_attacks(FILE *f, const vt_dossier *d) {
     const vt_summary *s = d->summary;
     begin_section(f, "attacks", "Attacks");
@@ -295,6 +300,7 @@ static vt_status write_queries(FILE *f, const vt_dossier *d, vt_err *e) {
     return s;
 }
 
+/* Writes the section "Self-test of the gradients": the verdict, or that there is none. */
 static void write_selftest(FILE *f, const vt_dossier *d) {
     begin_section(f, "selftest", "Self-test of the gradients");
     vt_page_paragraph(f, "", *d->verdict ? d->verdict : "not tested");
@@ -360,6 +366,7 @@ static void put_other(FILE *f, const vt_dossier_other *o) {
     }
 }
 
+/* Writes the section on the other runs that were named: other threats, corrupted images. */
 static void write_others(FILE *f, const vt_dossier *d) {
     begin_section(f, "others", "Other threats and corrupted images");
     if (!d->n_others) {
@@ -384,6 +391,7 @@ static const char *run_text(const vt_dossier *d, const char *key) {
     return text ? text : "";
 }
 
+/* Writes the section "Versions": program, compiler, kernels, processor. */
 static void write_versions(FILE *f, const vt_dossier *d) {
     const vt_header *h = d->summary->header;
     begin_section(f, "versions", "Versions");

@@ -74,6 +74,7 @@ static void list_radii(FILE *f, const vt_dossier *d) {
 
 /* ---- images ---- */
 
+/* Writes the items about images: those left out, other data, corrupted ones. */
 static void list_images(FILE *f, const vt_dossier *d) {
     const vt_summary *s = d->summary;
     const long long left = (long long)s->header->data.count - (long long)s->total;

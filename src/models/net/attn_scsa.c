@@ -34,6 +34,7 @@ static const vt_opt opts[] = {{.key = "tau",
                                .max = 1},
                               {0}};
 
+/* Returns the options (tau, nu, eps) that a head of this attention carries. */
 static const options *options_of(const VT_R(vt_attn_head) *h) { return h->options; }
 static unsigned needs(const void *o) { return ((const options *)o)->nu > 0 ? VT_ATTN_OWN_VALUES : 0; }
 

@@ -34,7 +34,7 @@ typedef struct arrangement {
     double row[MOST_N][ROW]; /* w, then b */
 } arrangement;
 
-/* Scales a row (w [s], b) to a largest |w| of one; returns its place, or -1 if w is below 1e-9 `size`, so zero. */
+/* Divides a row (w [s], b) by its largest w, sign included; returns its place, or -1: |w| <= 1e-9 `size`, unchanged. */
 static int scale_row(double *row, int s, double size) {
     int k = 0;
     for (int j = 1; j < s; j++)

@@ -342,7 +342,7 @@ static void softmax_row_times_r(real *out, const real *a, const real *ra, const 
     for (int i = 0; i < n; i++) out[i] = ra[i] * (g[i] - c) + a[i] * (rg[i] - rc);
 }
 
-/* R of self_backward: from both sides' dz, hv gets the weights' part of H v. */
+/* R of self_backward: sets hv [3 weights] to the front's part of H v, from both sides' dz; overwrites s->ds. */
 static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_two_layer *n, int batch) {
     heads g = attention_sizes(n, batch);
     int t = g.tokens, d = g.d;

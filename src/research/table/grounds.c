@@ -105,7 +105,7 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
 /* Values in a calibration's grid. */
 static int grid_size(const vt_manifest_calibration *c) { return c->points.n ? c->points.n : c->n_rows; }
 
-/* What was measured at the i-th value of a grid; NaN: not there. */
+/* Returns the score of a calibration's i-th value, from the manifest's points or a row's mean; NaN: cells lack. */
 static double grid_value(const vt_table *t, const vt_manifest_calibration *c, int i) {
     return c->points.n ? strtod(c->points.pair[i].value, NULL) : vt_table_at(t, c->rows[i], c->data, c->column)->mean;
 }

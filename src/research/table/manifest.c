@@ -123,7 +123,7 @@ vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_nod
     return VT_OK;
 }
 
-/* k: the KEY: VALUE lines of a map; VT_E_USAGE if x is none. */
+/* Sets k to the KEY: VALUE lines of a map; VT_E_USAGE: x is none, or a value is itself a list or map. */
 static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_node *x, vt_err *e) {
     if (x->kind != VT_YAML_MAP) return fail_at_node(m, x, "takes lines of the form KEY: VALUE", e);
     k->pair = calloc((size_t)x->n + 1, sizeof *k->pair);
