@@ -38,16 +38,18 @@ static vt_convolution adjoint_of(const vt_convolution *s) {
 
 bool vt_convolution_fits(const vt_convolution *s) { return way_of(s) != NONE; }
 
-/* ---- products with matrices in stripes of 64 columns, each [k, 64] ---- */
+/* ---- products with matrices in stripes of columns, each [k, width] ---- */
 
-enum { STRIPE = 64, LONGEST = 512 }; /* LONGEST: rows of a stripe at a time, so that linalg/small takes it */
+/* Columns of a stripe. Winograd's few tiles at a time are for linalg/small, which takes NARROW ones of up to
+ * LONGEST rows; many pixels are for oneDNN, which is up to a seventh faster with stripes three times as wide. */
+enum { NARROW = 64, WIDE = 192, LONGEST = 512 };
 
-/* c [m, n] = a [m, k] b, or += with add; b [k, n] in stripes (place_in_stripes) */
+/* c [m, n] = a [m, k] b, or += with add; b [k, n] in such stripes (place_in_stripes) */
 static void multiply_stripes(float *c, int ldc, const float *a, int lda, const float *b, int m, int k, int n,
-                             bool add) {
-    const int parts = (k + LONGEST - 1) / LONGEST;
-    for (int j = 0; j < n; j += STRIPE) {
-        const int width = n - j < STRIPE ? n - j : STRIPE;
+                             int stripe, bool add) {
+    const int parts = stripe == NARROW ? (k + LONGEST - 1) / LONGEST : 1;
+    for (int j = 0; j < n; j += stripe) {
+        const int width = n - j < stripe ? n - j : stripe;
         for (int i = 0, from = 0; i < parts; i++) {
             const int to = (int)((long)k * (i + 1) / parts);
             vt_gemm_f32(false, false, m, width, to - from, 1, a + from, lda, b + (size_t)j * (size_t)k + from * width,
@@ -58,8 +60,8 @@ static void multiply_stripes(float *c, int ldc, const float *a, int lda, const f
 }
 
 /* Returns where element (p, j) of a matrix [k, n] in stripes lies. */
-static size_t place_in_stripes(int p, int j, int k, int n) {
-    const int first = j / STRIPE * STRIPE, width = n - first < STRIPE ? n - first : STRIPE;
+static size_t place_in_stripes(int p, int j, int k, int n, int stripe) {
+    const int first = j / stripe * stripe, width = n - first < stripe ? n - first : stripe;
     return (size_t)first * (size_t)k + (size_t)p * (size_t)width + (size_t)(j - first);
 }
 
@@ -170,7 +172,7 @@ static void run_winograd(float *y, float *work, const float *x, const float *pac
         read_tiles(&t, x, from, n);
         for (int k = 0; k < POINTS; k++)
             multiply_stripes(t.m + (size_t)k * (size_t)(n * s->out), s->out, t.v + (size_t)k * (size_t)(n * s->in),
-                             s->in, packed + (size_t)k * matrix, n, s->in, s->out, false);
+                             s->in, packed + (size_t)k * matrix, n, s->in, s->out, NARROW, false);
         write_tiles(&t, y, bias, add, from, n);
     }
 }
@@ -199,7 +201,8 @@ static void pack_winograd(float *to, const vt_convolution *s, const float *w, co
                 g[k] = (scale ? (double)scale[o] : 1) *
                        (double)w[((size_t)o * (size_t)s->in + (size_t)i) * 9 + (size_t)(turned ? 8 - k : k)];
             transform_kernel(u, g);
-            const size_t at = turned ? place_in_stripes(o, i, s->out, s->in) : place_in_stripes(i, o, s->in, s->out);
+            const size_t at =
+                turned ? place_in_stripes(o, i, s->out, s->in, NARROW) : place_in_stripes(i, o, s->in, s->out, NARROW);
             for (int k = 0; k < POINTS; k++) to[(size_t)k * matrix + at] = (float)u[k];
         }
 }
@@ -299,7 +302,7 @@ static void forward_windows(float *y, float *work, const float *x, const float *
         if (a == work) copy_windows(work, (float *)(size_t)x, s, from, to, false);
         for (int i = 0; bias && i < m; i++)
             memcpy(out + (size_t)i * (size_t)s->out, bias, (size_t)s->out * sizeof *out);
-        multiply_stripes(out, s->out, a, k, packed, m, k, s->out, bias != NULL);
+        multiply_stripes(out, s->out, a, k, packed, m, k, s->out, WIDE, bias != NULL);
     }
 }
 
@@ -312,7 +315,7 @@ static void backward_windows(float *dx, float *work, const float *dy, const floa
     for (int from = 0; from < s->ho; from += step) {
         const int to = from + step < s->ho ? from + step : s->ho, m = (to - from) * s->wo;
         float *col = whole ? dx + (size_t)from * (size_t)s->wo * (size_t)s->in : work;
-        multiply_stripes(col, k, dy + (size_t)from * (size_t)s->wo * (size_t)s->out, s->out, packed, m, s->out, k,
+        multiply_stripes(col, k, dy + (size_t)from * (size_t)s->wo * (size_t)s->out, s->out, packed, m, s->out, k, WIDE,
                          whole && add);
         if (!whole) copy_windows(work, dx, s, from, to, true);
     }
@@ -356,8 +359,8 @@ void vt_convolution_pack(float *to, const vt_convolution *s, const float *w, con
                 if (way_of(s) == DEPTHWISE) {
                     to[k * s->out + o] = back[(taps - 1 - k) * s->out + o] = v;
                 } else {
-                    to[place_in_stripes(k * in + i, o, rows, s->out)] = v;
-                    back[place_in_stripes(o, k * in + i, s->out, rows)] = v;
+                    to[place_in_stripes(k * in + i, o, rows, s->out, WIDE)] = v;
+                    back[place_in_stripes(o, k * in + i, s->out, rows, WIDE)] = v;
                 }
             }
 }
