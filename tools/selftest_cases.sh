@@ -145,6 +145,8 @@ if [ -n "$shared" ]; then
     for eps in 0.5/255 2/255; do row vit-postnorm-cifar10 "$shared/weights/vit-postnorm-cifar10/model.safetensors" "$c" 0:24 $eps --names vit-encoderlayer; done
     for w in cifar10-standard cifar10-standard-msvp; do row $w weights/$w "$c" 0:24 1/255; done
     for w in cifar10-at cifar10-at-msvp; do row $w weights/$w "$c" 0:24 8/255; done
+    for eps in 36/255 0.5; do row cifar10-lipschitz weights/cifar10-lipschitz "$c" 0:200 $eps --norm l2; done
+    row cifar10-lipschitz weights/cifar10-lipschitz "$c" 0:200 2/255
 fi
 } | tee "$tmp/honest.rows"
 echo "accused of all honest cases in which something could be tested:"

@@ -33,8 +33,9 @@ static const struct {
           "the losses that the attacks follow have a gradient that is not zero (at most 1 % of images)",
           "images on which the gradient of one of them is zero in every pixel", SEARCH),
     CHECK(CONSTANT, "constant-gradient", 0.01, 0,
-          "the margin's gradient changes from a point to its neighbour (at most 1 % of images do not)",
-          "images with the same gradient at both points", SEARCH),
+          "the margin's gradient changes from a point to its neighbour, or predicts the margin there (at most 1 % of "
+          "images excepted)",
+          "images with the same gradient at both points, which does not", SEARCH),
     CHECK(ATTENTION, "saturated-attention", 0.01, 0,
           "the median row of attention, over blocks and heads, is not one-hot to float32 (at most 1 % of images)",
           "images in which it is", SEARCH),
@@ -92,8 +93,9 @@ static const struct {
           "5 % of what gradients left",
           "images broken by that alone", PARANOID),
     CHECK(HEAD, "head", 0.1, 0.95,
-          "what moves a head fitted to the same features moves the model's own logits, by a twentieth of that at least "
-          "(at most 10 % of images excepted)",
+          "what moves a head fitted to the same features moves the model's own logits, by a twentieth of that at "
+          "least, "
+          "or of their own mean change a step over 16 such steps (at most 10 % of images excepted)",
           "images on which it does not", PARANOID),
     CHECK(SMOOTH, "smoothed", 0.05, 0,
           "gradients averaged over noise of the ball's size break at most 5 % of what plain ones left",

@@ -142,6 +142,15 @@ le8() { # N as 8 bytes, little-endian
     for i in 0 1 2 3 4 5 6 7; do printf "\\x$(printf %02x $(((n >> (8 * i)) & 255)))"; done
 }
 poke() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; } # FILE OFFSET '\x..'
+# relabel MODEL DATA OUT: the label of each of DATA's test images becomes what MODEL says, so that a random model has a
+# clean accuracy and something to lose; OUT: the run that asks it
+relabel() {
+    local image pred
+    "$VITRINE" eval "$1" --data "$2" --out "$3" >/dev/null
+    tail -n +2 "$3/ledger.jsonl" | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
+        poke "$2/test_batch.bin" $((image * 3073)) "$(byte "$pred")"
+    done
+}
 repeat() { # N '\x..': the bytes N times
     local s
     printf -v s "%${1}s" ''
