@@ -155,7 +155,7 @@ static json_t *model_as_json(const vt_model *m) {
     const vt_config *c = &m->config;
     const vt_form *forms = vt_forms(&n);
     add_sourced_value(o, m, "architecture", VT_FIELD_ARCH, WORD, c->arch);
-    if (!c->network) add_sourced_value(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
+    if (vt_field_shown(m, VT_FIELD_ATTN)) add_sourced_value(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (vt_field_shown(m, rows[i].field))
             add_sourced_value(o, m, rows[i].key, rows[i].field, rows[i].kind, (const char *)c + rows[i].offset);

@@ -316,11 +316,15 @@ static int print_field(const vt_model *m, vt_field f, char *buf, size_t size) {
 void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size) { print_field(m, f, buf, size); }
 
 bool vt_field_shown(const vt_model *m, vt_field f) {
+    static const bool of_blocks[VT_FIELD_COUNT] =
+        {[VT_FIELD_HEADS] = true, [VT_FIELD_HIDDEN] = true, [VT_FIELD_QKV_BIAS] = true, [VT_FIELD_ATTN] = true,
+         [VT_FIELD_SCALE] = true, [VT_FIELD_LN_EPS] = true, [VT_FIELD_ACT] = true}; /* with attention and MLP */
     const vt_form *form = form_of(f);
     const char *from = m->source[f];
     if (f == VT_FIELD_TRANSFORM) return *m->transform != 0;
     if (m->config.network)
         return f == VT_FIELD_ARCH || f == VT_FIELD_CLASSES || f == VT_FIELD_MEAN || f == VT_FIELD_STD;
+    if (of_blocks[f] && !vt_model_blocks(m)) return false;
     if (f < VT_FIELD_NORM || !form || f == VT_FIELD_ACT) return true;
     return !vt_form_is_default(&m->config, form) || (*from && strcmp(from, "tensors"));
 }

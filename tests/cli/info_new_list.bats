@@ -26,6 +26,15 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     says "$(sha256sum <"$W" | cut -d' ' -f1)"
 }
 
+@test "info: a network without attention has no rows of it" {
+    good new shift_cifar_dim144_depth6 --set dim=8 hidden=8 depth=1 -o s.safetensors
+    good info s.safetensors
+    row architecture shift tensors
+    never grep -E "attention|heads|activation|mlp|qkv|LayerNorm" <<<"$output"
+    good info s.safetensors --json
+    never grep -E "attn|attention|heads|act\"|mlp|qkv|ln_eps" <<<"$output"
+}
+
 @test "info --tensors lists every tensor with its shape" {
     good info "$W" --tensors
     while read -r name shape; do
