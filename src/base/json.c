@@ -87,16 +87,17 @@ json_t *vt_json(const char *text, size_t n, json_error_t *why) {
     return NULL;
 }
 
-vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e) {
+vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *why, vt_err *e) {
     char *text;
     size_t n;
-    json_error_t why = {0};
+    json_error_t at = {0};
     *out = NULL;
-    vt_status s = vt_file_load(path, most, &text, &n, NULL);
+    vt_status s = vt_file_load(path, most, &text, &n, why);
     if (s == VT_OK) {
-        *out = vt_json(text, n, &why);
+        *out = vt_json(text, n, &at);
         free(text);
-        s = *out ? VT_OK : vt_json_why(&why);
+        s = *out ? VT_OK : vt_json_why(&at);
+        if (s == VT_E_FORMAT) (void)vt_fail(why, s, "%s is no JSON: %.120s", path, at.text);
     }
     return s == VT_E_MEMORY ? vt_fail(e, s, "%s: no memory for it", path) : VT_OK;
 }

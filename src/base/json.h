@@ -27,9 +27,9 @@ json_t *vt_json_whole(json_t *o, size_t before);
 json_t *vt_json(const char *text, size_t n, json_error_t *why);
 /* Returns the status of what vt_json could not read: VT_E_MEMORY or VT_E_FORMAT. */
 vt_status vt_json_why(const json_error_t *why);
-/* Reads a regular file of at most `most` bytes into *out; VT_OK with *out NULL: not there, longer, or not JSON. It
- * fails with VT_E_MEMORY alone: what the file holds is then unknown. */
-vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e);
+/* Reads a regular file of at most `most` bytes into *out; VT_OK with *out NULL: not there, longer, or not JSON, as *why
+ * (may be NULL) then says. It fails with VT_E_MEMORY alone: what the file holds is then unknown. */
+vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *why, vt_err *e);
 
 /* A finite number as text, an integer without a point. */
 enum { VT_NUMBER_ROOM = 32 };

@@ -195,18 +195,13 @@ static vt_status write_commands(job *j, const vt_cli *c, vt_err *e) {
 
 /* Reads dir/name, which may be absent: *out is NULL then. */
 static vt_status read_document(json_t **out, const char *dir, const char *name, vt_err *e) {
-    char path[VT_PATH_MAX], *text;
-    size_t bytes;
-    json_error_t why;
+    char path[VT_PATH_MAX];
+    vt_err why = {0};
     *out = NULL;
     VT_TRY(vt_path_in(path, dir, name, e));
     if (access(path, F_OK) != 0) return VT_OK;
-    VT_TRY(vt_file_load(path, JSON_MOST, &text, &bytes, e));
-    *out = vt_json(text, bytes, &why);
-    free(text);
-    if (*out) return VT_OK;
-    return vt_json_why(&why) == VT_E_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path)
-                                            : vt_fail(e, VT_E_FORMAT, "%s is no JSON: %.120s", path, why.text);
+    VT_TRY(vt_json_file(out, path, JSON_MOST, &why, e));
+    return *out ? VT_OK : vt_fail(e, why.code, "%s", why.text);
 }
 
 /* Opens the first run of a folder of runs on corrupted images, which corruptions.json names. */

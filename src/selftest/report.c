@@ -277,7 +277,7 @@ vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *
     *text = 0;
     VT_TRY(vt_path_in(path, dir, "selftest.json", e));
     if (access(path, F_OK) != 0) return VT_OK;
-    VT_TRY(vt_json_file(&o, path, SELFTEST_MOST, e));
+    VT_TRY(vt_json_file(&o, path, SELFTEST_MOST, NULL, e));
     vt_status s = grade_of(o) >= 0
                       ? vt_text_of(&whole, write_verdict, o, path, e)
                       : vt_fail(e, VT_E_FORMAT, "%s: is not what a self-test writes: it has no verdict", path);

@@ -33,7 +33,9 @@ static vt_status write_json(const char *dir, const char *name, const json_t *o, 
 }
 
 /* Reads at most JSON_MOST bytes of JSON; *out NULL: not there, or damaged. The caller owns it. */
-static vt_status load_json(json_t **out, const char *path, vt_err *e) { return vt_json_file(out, path, JSON_MOST, e); }
+static vt_status load_json(json_t **out, const char *path, vt_err *e) {
+    return vt_json_file(out, path, JSON_MOST, NULL, e);
+}
 
 /* Locks a folder: LOCK_EX keeps others from it, LOCK_SH from changing it. Closing the descriptor releases it, and so
  * does the end of the process. -1: it is not held, errno says why. */

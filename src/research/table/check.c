@@ -185,7 +185,7 @@ static bool check_family(check *c, const json_t *orderings, const double *p) {
 
 vt_status vt_table_check(const char *path, FILE *out, vt_err *e) {
     json_t *o;
-    VT_TRY(vt_json_file(&o, path, (size_t)256 << 20, e));
+    VT_TRY(vt_json_file(&o, path, (size_t)256 << 20, NULL, e));
     const json_t *orderings = json_object_get(o, "orderings"), *item;
     check c = {.cells = json_object_get(o, "cells"), .out = out, .path = path};
     size_t n = json_array_size(orderings);
