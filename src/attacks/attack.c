@@ -147,11 +147,15 @@ static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm n
     out[n] = (vt_opt){0};
 }
 
-/* Refuses a rule that needs gradients or attention in a black-box attack; one with a surrogate may use its saliency. */
+/* Refuses a rule that needs gradients or attention in a black-box attack (one with a surrogate may use its saliency),
+ * and numbers of locations that only random ones have. */
 static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
     bool saliency = s->place->where == VT_WHERE_SALIENCY, looks = saliency || s->place->where == VT_WHERE_ATTENTION;
+    if (s->place->where != VT_WHERE_ANY && (s->place->places < 1 || s->place->places > VT_LOCATIONS_MOST))
+        return vt_fail(e, VT_E_USAGE, "attack %s: places is %d, must be between 1 and %d (unless where=any)",
+                       s->def->name, s->place->places, VT_LOCATIONS_MOST);
     if (!looks || s->def->white_box || (saliency && s->def->surrogate)) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "attack %s is black-box: where must be %srandom, centre or corner", s->def->name,
+    return vt_fail(e, VT_E_USAGE, "attack %s is black-box: where must be %srandom, centre, corner or any", s->def->name,
                    s->def->surrogate ? "saliency (the surrogate's), " : "");
 }
 
@@ -323,6 +327,8 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
 
 vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *e) {
     int target = -1;
+    if (s->def->pastes && !dims->picture)
+        return vt_fail(e, VT_E_USAGE, "needs @patch FILE, the picture that it pastes (vitrine patch makes one)");
     if (!vt_opt_int(s->def->opts, s->params, "target", &target) || target < dims->classes) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "target=%d, but the model has the classes 0 to %d", target, dims->classes - 1);
 }
@@ -334,7 +340,7 @@ vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
     d.patch = s->place != NULL;
     vt_passes c = s->def->cost(s->params, &d);
     if (!s->place) return c;
-    double locations = s->place->places;
+    double locations = vt_patch_locations(s->place, d.points, d.count ? d.count : 1);
     return (vt_passes){.forwards = locations * c.forwards + (s->place->where == VT_WHERE_ATTENTION),
                        .gradients = locations * c.gradients + (s->place->where == VT_WHERE_SALIENCY),
                        .unread = locations * c.unread};
@@ -356,7 +362,9 @@ vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d) {
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {
     size_t own = (size_t)s->def->work.images * dims->n + (size_t)s->def->work.logits * (size_t)dims->classes;
     if (s->def->work_len) own += s->def->work_len(s->params, dims);
-    return own + (s->place ? 2 * dims->n + vt_patch_work_len(dims->shape) : 0);
+    if (!s->place) return own;
+    return own + 2 * dims->n + vt_patch_work_len(dims->shape) +
+           sizeof(vt_square) / sizeof(float) * (size_t)vt_patch_room(dims->patch, s->place, dims->shape);
 }
 
 /* Runs a stage in t->ball, whose squares are chosen already. With o->eight_bit it ends in vt_search_rounding, so that
@@ -371,8 +379,9 @@ static vt_status run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_ta
 /* Chooses squares on t->x and runs the stage at each location until one breaks the image. */
 static vt_status run_at_locations(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
-    vt_square all[VT_PATCH_MOST * VT_LOCATIONS_MOST];
+    vt_square *all = (vt_square *)(void *)rest;
     int n, count = t->patch->count;
+    rest += sizeof *all / sizeof *rest * (size_t)vt_patch_room(t->patch, s->place, t->shape);
     const vt_patch_task choice = {t->x, t->shape, t->patch, s->place, t->rng, s->def->surrogate};
     VT_TRY(vt_patch_choose(o, &choice, all, &n, rest));
     const vt_ball *whole = o->ball;

@@ -47,6 +47,7 @@ typedef struct vt_task {
     const vt_patch *patch; /* the patch threat, or NULL */
     const float *lo, *hi;  /* [n] bounds of each value, between which `clean` lies, in place of norm and eps; or NULL */
     const vt_rotation *rotation; /* the rotation threat, with linf and 1 as norm and eps; or NULL */
+    const float *picture;        /* [channels, size, size] that a universal patch shows, or NULL */
     vt_oracle_mode mode;
     vt_grid8 *eight_bit;       /* the 8-bit threat, or NULL */
     const unsigned char *open; /* ARD: blocks whose attention passes the gradient (vt_loss.open), or NULL */
@@ -78,7 +79,8 @@ typedef struct vt_cost_dims {
     vt_norm norm;
     bool aimed; /* a class is to be reached (vt_oracle_aim) */
     bool patch; /* vt_attack_cost sets it */
-    int points; /* of the rotation threat's grid */
+    int points; /* of the rotation threat's grid; places of the patch threat */
+    int count;  /* squares of the patch threat */
 } vt_cost_dims;
 
 /* Defines an attack's `cost`, a vt_passes of its options p and the sizes d: VT_COST(params, .gradients = p->steps). */
@@ -104,6 +106,7 @@ typedef struct vt_attack_def {
     bool inside;                            /* climbs what is inside the model (vt_oracle.inside) */
     bool minimum_norm;                      /* looks for the nearest adversarial point, whatever the ball */
     bool looks;                             /* asks for attention: models without a view of it are refused */
+    bool pastes;                            /* pastes the task's picture, which it needs */
     vt_where where;                         /* patch threat: what chooses the squares by default */
     bool published;                         /* a paper's released code: scored as there, wherever its point lies */
     bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
@@ -166,7 +169,7 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
 /* Frees the stages and zeroes *a; accepts a zeroed one. */
 void vt_attack_free(vt_attack *a);
 
-/* Refuses options that do not fit the model: a target class that it does not have. */
+/* Refuses options that do not fit the model, a target class that it does not have, and a picture that is missing. */
 vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *e);
 
 /* Passes of an image that stands to the end of all stages; a stage's share counts as the mean of those drawn and not.

@@ -43,6 +43,7 @@ static int64_t draft_calls(const vt_oracle *o, const vt_attack_stage *s, const v
                          .norm = t->norm,
                          .aimed = t->goal != NULL};
     if (!o->draft.classifier || t->mode == VT_ORACLE_NO_VERDICT) return 0;
+    if (s->place) dims.points = vt_patch_places(t->patch, t->shape), dims.count = t->patch->count;
     vt_passes p = vt_attack_stage_cost(s, dims);
     return (int64_t)((1 - VT_FINISH) * (p.forwards + p.gradients));
 }
@@ -55,11 +56,11 @@ vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s
     else
         vt_ball_init(&a->ball, t->norm, t->eps, t->clean, a->pixels, a->lo, a->hi);
     vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);
-    o->draft.calls = draft_calls(o, s, t);
+    task.n = dims.n, task.shape = dims.shape, task.patch = dims.patch;
+    o->draft.calls = draft_calls(o, s, &task);
     if (t->goal) vt_oracle_aim(o, *t->goal);
     if (t->target) vt_oracle_target(o, t->target);
     if (!task.x) task.x = t->clean;
-    task.n = dims.n, task.shape = dims.shape, task.patch = dims.patch;
     task.ball = &a->ball, task.x_adv = a->x_adv, task.work = a->work;
     vt_classifier_begin(o->model, &t->rng);
     if (o->draft.classifier) vt_classifier_begin(o->draft.classifier, &t->rng);

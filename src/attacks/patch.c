@@ -63,12 +63,52 @@ void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const floa
                 }
 }
 
+/* Returns how many places a square has along a side of so many pixels. */
+static int places_along(const vt_patch *p, int side) { return (side - p->size) / p->grid + 1; }
+
+int vt_patch_places(const vt_patch *p, vt_shape shape) {
+    return places_along(p, shape.height) * places_along(p, shape.width);
+}
+
+vt_square vt_patch_place(const vt_patch *p, vt_shape shape, int k) {
+    const int across = places_along(p, shape.width);
+    return (vt_square){k / across * p->grid, k % across * p->grid};
+}
+
+/* Returns where row y of a square begins in channel c of an image. */
+static size_t row_start(vt_square at, vt_shape shape, int c, int y) {
+    return (size_t)c * vt_shape_plane(shape) + (size_t)(at.y + y) * (size_t)shape.width + (size_t)at.x;
+}
+
+void vt_patch_paste(float *x, const vt_squares *s, vt_shape shape, const float *picture) {
+    const size_t size = (size_t)s->size;
+    for (int k = 0; k < s->n; k++)
+        for (int c = 0; c < shape.channels; c++)
+            for (int y = 0; y < s->size; y++)
+                memcpy(x + row_start(s->at[k], shape, c, y), picture + ((size_t)(c * s->size + y)) * size,
+                       size * sizeof *x);
+}
+
+void vt_patch_paste_backward(float *g, float *dx, const vt_squares *s, vt_shape shape) {
+    memset(g, 0, (size_t)(shape.channels * s->size * s->size) * sizeof *g);
+    for (int k = s->n - 1; k >= 0; k--) /* the last one pasted is what is seen */
+        for (int c = 0; c < shape.channels; c++)
+            for (int y = 0; y < s->size; y++)
+                for (int i = 0; i < s->size; i++) {
+                    float *from = dx + row_start(s->at[k], shape, c, y) + i;
+                    g[(c * s->size + y) * s->size + i] += *from;
+                    *from = 0;
+                }
+}
+
 /* ---- where ---- */
 
 const vt_opt vt_place_opts[] = {
     VT_OPT_C("where", vt_place, where, "patch threat: what chooses the squares",
-             "saliency|attention|random|centre|corner", 0),
-    VT_OPT_I("places", vt_place, places, "patch threat: locations tried one after the other", 1, 1, VT_LOCATIONS_MOST),
+             "saliency|attention|random|centre|corner|any", 0),
+    VT_OPT_I("places", vt_place, places,
+             "patch threat: locations tried one after the other, at most 64; with where=any any number, 0: all", 1, 0,
+             VT_PLACES_MOST),
     VT_OPT_END,
 };
 
@@ -163,11 +203,40 @@ static int best_squares(vt_square *out, const float *score, const vt_patch_task 
     return n;
 }
 
+/* Draws squares from all places, without repetition; returns how many. */
+static int draw_squares(vt_square *out, const vt_patch_task *t) {
+    const int all = vt_patch_places(t->patch, t->shape);
+    const int n = vt_patch_locations(t->place, all, t->patch->count) * t->patch->count;
+    vt_rng rng = t->rng;
+    rng.purpose = vt_rng_purpose("patch place");
+    for (int k = 0; k < all; k++) out[k] = vt_patch_place(t->patch, t->shape, k);
+    for (int k = 0; k < n && k < all; k++) {
+        const int from = k + (int)vt_rng_below(&rng, (uint64_t)k, (uint32_t)(all - k));
+        const vt_square drawn = out[from];
+        out[from] = out[k];
+        out[k] = drawn;
+    }
+    return n < all ? n : all;
+}
+
+int vt_patch_room(const vt_patch *p, const vt_place *place, vt_shape shape) {
+    return place->where == VT_WHERE_ANY ? vt_patch_places(p, shape) : place->places * p->count;
+}
+
+int vt_patch_locations(const vt_place *place, int all, int count) {
+    const int most = (all + count - 1) / count;
+    return place->where == VT_WHERE_ANY && (place->places == 0 || place->places > most) ? most : place->places;
+}
+
 size_t vt_patch_work_len(vt_shape shape) { return vt_shape_values(shape) + 3 * vt_shape_plane(shape); }
 
 vt_status vt_patch_choose(vt_oracle *o, const vt_patch_task *t, vt_square *out, int *n, float *work) {
     size_t area = vt_shape_plane(t->shape);
     float *map = work + vt_shape_values(t->shape), *rows = map + area, *score = rows + area;
+    if (t->place->where == VT_WHERE_ANY) {
+        *n = draw_squares(out, t);
+        return VT_OK;
+    }
     if (t->place->where == VT_WHERE_ATTENTION || t->place->where == VT_WHERE_SALIENCY) {
         VT_TRY(pixel_map(o, t, map, work));
         box_sums(score, map, rows, t->shape.height, t->shape.width, t->patch->size);

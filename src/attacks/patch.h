@@ -8,7 +8,7 @@
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 
-enum { VT_PATCH_MOST = 16, VT_LOCATIONS_MOST = 64 };
+enum { VT_PATCH_MOST = 16, VT_LOCATIONS_MOST = 64, VT_PLACES_MOST = 1 << 28 };
 
 /* size 0: no patch threat. */
 typedef struct vt_patch {
@@ -34,6 +34,16 @@ typedef struct vt_squares {
 /* Makes the squares' ball: lo = 0 and hi = 1 inside, lo = hi = x outside; linf, radius 1. Keeps lo, hi, squares. */
 void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const float *x, float *lo, float *hi);
 
+/* Returns how many places a square can have in an image: those of the grid. */
+int vt_patch_places(const vt_patch *p, vt_shape shape);
+/* Returns place k of them, row by row. */
+vt_square vt_patch_place(const vt_patch *p, vt_shape shape, int k);
+/* Copies picture [channels, size, size] into x [shape] at each square; a later one covers an earlier one. */
+void vt_patch_paste(float *x, const vt_squares *s, vt_shape shape, const float *picture);
+/* Computes g [channels, size, size], the gradient of the picture, from dx [shape], that of the image which
+ * vt_patch_paste made with the same squares; dx becomes 0 inside them. */
+void vt_patch_paste_backward(float *g, float *dx, const vt_squares *s, vt_shape shape);
+
 /* ---- where ---- */
 
 typedef enum vt_where {
@@ -41,11 +51,12 @@ typedef enum vt_where {
     VT_WHERE_ATTENTION,
     VT_WHERE_RANDOM,
     VT_WHERE_CENTRE,
-    VT_WHERE_CORNER
+    VT_WHERE_CORNER,
+    VT_WHERE_ANY /* at random, and squares may overlap those of other locations */
 } vt_where;
 
 typedef struct vt_place {
-    int where, places;
+    int where, places; /* places 0: all, by VT_WHERE_ANY */
 } vt_place;
 
 extern const vt_opt vt_place_opts[]; /* two rows and the end; offsets into vt_place */
@@ -66,6 +77,11 @@ typedef struct vt_patch_task {
 } vt_patch_task;
 
 size_t vt_patch_work_len(vt_shape shape); /* floats of scratch that the choice takes */
-/* Chooses squares for all locations by the rule, the best first, none over another; *n: how many, at most the number of
- * locations times patch->count. One forward for attention, one gradient for saliency. */
+/* Returns the squares that a choice needs room for. */
+int vt_patch_room(const vt_patch *p, const vt_place *place, vt_shape shape);
+/* Returns the most locations that a choice gives; all: how many places there are (vt_patch_places). */
+int vt_patch_locations(const vt_place *place, int all, int count);
+/* Chooses squares [vt_patch_room] for all locations by the rule, the best first, none over another (but for
+ * VT_WHERE_ANY); *n: how many, at most the number of locations times patch->count. One forward for attention, one
+ * gradient for saliency. */
 vt_status vt_patch_choose(vt_oracle *o, const vt_patch_task *t, vt_square *out, int *n, float *work);

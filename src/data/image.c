@@ -69,6 +69,31 @@ void vt_picture_fill(vt_image *im, const float *x, vt_shape s) {
     vt_picture_spread(im, s);
 }
 
+/* Returns whether the three planes of a picture are the same. */
+static bool is_grey(const vt_image *im) {
+    const size_t plane = vt_shape_plane(im->shape);
+    return !memcmp(im->rgb, im->rgb + plane, plane) && !memcmp(im->rgb, im->rgb + 2 * plane, plane);
+}
+
+vt_status vt_picture_read(float **out, const char *path, int size, int channels, vt_err *e) {
+    vt_image im;
+    const size_t n = (size_t)channels * (size_t)size * (size_t)size;
+    *out = NULL;
+    VT_TRY(vt_image_read(path, &im, e));
+    vt_status s = VT_OK;
+    if (im.shape.height != size || im.shape.width != size)
+        s = vt_fail(e, VT_E_USAGE, "%s: is %d x %d pixels, must be %d x %d, the size of @threat patch", path,
+                    im.shape.width, im.shape.height, size, size);
+    else if (!vt_picture_is((vt_shape){channels, size, size}) || (channels == 1 && !is_grey(&im)))
+        s = vt_fail(e, VT_E_USAGE, "%s: is a picture in colours, and the model's images have %d channels", path,
+                    channels);
+    else if (!(*out = malloc(n * sizeof **out)))
+        s = vt_fail(e, VT_E_MEMORY, "%s: no memory for its pixels", path);
+    for (size_t i = 0; s == VT_OK && i < n; i++) (*out)[i] = vt_image_at(&im, i);
+    vt_image_free(&im);
+    return s;
+}
+
 static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
 
 /* Fails with VT_E_FORMAT: the file is neither PNG nor JPEG; says by its first bytes what it is. */

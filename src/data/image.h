@@ -45,6 +45,10 @@ void vt_picture_fill(vt_image *im, const float *x, vt_shape s);
 /* Copies the first plane of the picture to those that s lacks. */
 void vt_picture_spread(vt_image *im, vt_shape s);
 
+/* Reads a picture of size x size pixels as floats k/255 [channels,size,size], to be freed. VT_E_USAGE: it has other
+ * sides; channels is neither 3 nor 1, or 1 and it has colours. Else as vt_image_read. */
+vt_status vt_picture_read(float **out, const char *path, int size, int channels, vt_err *e);
+
 /* Decodes a PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
  * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey without
  * alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */

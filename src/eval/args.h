@@ -89,6 +89,8 @@
     {"box", "FILE",                                                                                                    \
      "of " VT_OPTION "threat box: bounds lo and hi of each value, [C,H,W] or [N,C,H,W] (.safetensors, .npz)",          \
      VT_OF_THREAT},                                                                                                    \
+    {"patch", "FILE", "the picture that attack universal pastes, of " VT_OPTION "threat patch's size (vitrine patch)",  \
+     VT_OF_ATTACK},                                                                                                    \
     {"targets", "FILE|least-likely|random",                                                                            \
      "turn each image into that class and no other; FILE: index,class a line (docs/attacks.md)", VT_OF_ATTACK},        \
     VT_IMAGES_ARGS,                                                                                                    \

@@ -142,7 +142,9 @@ static vt_passes stage_passes(const vt_eval_options *v, const vt_attack_stage *s
                       .layers = v->subject->model->config.depth,
                       .norm = v->norm,
                       .aimed = v->targets != NULL,
-                      .points = vt_rotation_points(&v->rotation)};
+                      .points = vt_rotation_points(&v->rotation),
+                      .count = v->patch.count};
+    if (v->patch.size) d.points = vt_patch_places(&v->patch, vt_subject_shape(v->subject));
     return vt_attack_stage_cost(s, d);
 }
 

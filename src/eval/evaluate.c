@@ -198,6 +198,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
                  .eps = v->eps,
                  .patch = &v->patch,
                  .rotation = v->rotation.angles ? &v->rotation : NULL,
+                 .picture = v->picture,
                  .goal = target};
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     if (v->box) {

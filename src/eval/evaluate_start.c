@@ -15,6 +15,7 @@
 vt_task vt_eval_dims(const vt_eval_options *v) {
     vt_task dims = vt_attacker_dims(vt_subject_shape(v->subject), vt_subject_classes(v->subject), &v->patch);
     dims.rotation = v->rotation.angles ? &v->rotation : NULL;
+    dims.picture = v->picture;
     return dims;
 }
 

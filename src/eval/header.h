@@ -94,6 +94,7 @@ typedef struct vt_header {
     struct {             /* "threat": squares of so many pixels a side, which begin at tokens or anywhere */
         int size, count; /* absent: 0 */
         bool aligned;
+        const char *sha256; /* of the picture that attack universal pastes; absent: "" */
     } patch;
     const char *box;                    /* "threat": SHA-256 of the file with a box of bounds; absent: NULL */
     vt_rotation rotation;               /* "threat": absent: 0 */

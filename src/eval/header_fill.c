@@ -294,17 +294,30 @@ static void note_eight_bit(vt_header *h, const vt_eval_options *v) {
              bound);
 }
 
-/* Notes what the attack of a whole grid says of images that it leaves, unless answers may be drawn at random. */
-static void note_rotation(vt_header *h, const vt_eval_options *v) {
+/* Returns whether answers may be drawn at random. */
+static bool answers_drawn(const vt_eval_options *v) {
     const vt_remote *remote = v->subject->remote;
-    if (v->subject->wrap.def || (remote && vt_remote_handshake(remote)->random)) return;
-    for (int i = 0; v->rotation.angles && i < v->n_attacks; i++)
+    return v->subject->wrap.def || (remote && vt_remote_handshake(remote)->random);
+}
+
+/* Notes what the attack of a whole grid says of images that it leaves. */
+static void note_rotation(vt_header *h, const vt_eval_options *v) {
+    for (int i = 0; v->rotation.angles && !answers_drawn(v) && i < v->n_attacks; i++)
         if (!strcmp(v->attacks[i].id, "grid:tries=all"))
             add_note(&h->run_notes,
                      "grid: an image that it leaves is right at all %d points: exact for this grid, and says nothing "
                      "of "
                      "what lies between them",
                      vt_rotation_points(&v->rotation));
+}
+
+/* Notes which picture a universal patch shows, and what is exact if all places were asked. */
+static void note_picture(vt_header *h, const vt_eval_options *v) {
+    if (v->picture_sha256) add_note(&h->run_notes, "universal: one picture, SHA-256 %s", v->picture_sha256);
+    for (int i = 0; v->picture_sha256 && v->patch.count == 1 && !answers_drawn(v) && i < v->n_attacks; i++)
+        if (!strcmp(v->attacks[i].id, "universal:where=any,places=0"))
+            add_note(&h->run_notes, "universal: an image that it leaves is right with this picture at all %d places",
+                     vt_patch_places(&v->patch, vt_subject_shape(v->subject)));
 }
 
 /* Returns the forwards that a gradient costs, by matrix products. */
@@ -363,6 +376,7 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
     h->norm_name = v->patch.size ? "patch" : v->box ? "box" : v->rotation.angles ? "rotation" : vt_norm_name(v->norm);
     h->eps_text = v->eps_text, h->eps = v->eps, h->seed = v->seed, h->exhaustive = v->exhaustive;
     h->patch.size = v->patch.size, h->patch.count = v->patch.count, h->patch.aligned = v->patch.aligned;
+    h->patch.sha256 = v->picture_sha256;
     if (v->box) h->box = v->box->sha256;
     h->rotation = v->rotation;
     h->curve = v->radii != NULL;
@@ -376,6 +390,7 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
     note_attacks(h, v);
     note_eight_bit(h, v);
     note_rotation(h, v);
+    note_picture(h, v);
     note_search(h, t, s->search);
     if (vt_eval_transfers(v)) fill_surrogate(h, s);
     fill_certify(h, t, v);

@@ -132,6 +132,7 @@ static const vt_key patch_keys[] = {
     IN(INT, "size", patch.size, .least = 1, .most = SIDE, .flags = VT_KEY_MUST),
     IN(INT, "count", patch.count, .least = 1, .most = VT_PATCH_MOST, .flags = VT_KEY_MUST),
     IN(BOOL, "aligned", patch.aligned, .given = offsetof(vt_header, patch.size)),
+    IN(TEXT, "sha256", patch.sha256),
     END,
 };
 static const vt_key box_keys[] = {IN(TEXT, "sha256", box, .flags = VT_KEY_MUST | VT_KEY_NULL), END};

@@ -313,6 +313,20 @@ static vt_status open_surrogate(vt_eval_options *v, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads the picture of a universal patch; refuses one without that attack. */
+static vt_status open_picture(vt_eval_options *v, vt_err *e) {
+    const char *path = vt_chosen(v->choices, "patch");
+    bool pastes = false;
+    for (int i = 0; i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) pastes = pastes || v->attacks[i].stages[k].def->pastes;
+    if (!path) return VT_OK;
+    if (!pastes) return vt_fail(e, VT_E_USAGE, "@patch %.200s is for @attack universal: give both", path);
+    VT_TRY(vt_picture_read(&v->own.picture, path, v->patch.size, vt_subject_shape(v->subject).channels, e));
+    VT_TRY(vt_sha_file(path, v->own.picture_sha256, e));
+    v->picture = v->own.picture, v->picture_sha256 = v->own.picture_sha256;
+    return VT_OK;
+}
+
 /* Sets a curve's eps to the diameter of the box [0,1]^n in its norm. */
 static void whole_box(vt_eval_options *v) {
     double pixels = (double)vt_subject_pixels(v->subject);
@@ -332,13 +346,14 @@ vt_status vt_eval_options_open(vt_eval_options *v, const char *weights, vt_err *
     VT_TRY(open_surrogate(v, e));
     if (v->patch.size) VT_TRY(vt_patch_fit(&v->patch, &s->model->config, s->model->path, e));
     if (v->box) VT_TRY(vt_box_fit(v->box, vt_subject_shape(s), s->model->config.mean, s->model->config.std, e));
+    VT_TRY(open_picture(v, e));
     if (v->radii) whole_box(v);
     return vt_eval_check(v, e);
 }
 
 void vt_eval_options_close(vt_eval_options *v) {
     for (int i = 0; v->own.attacks && i < v->n_attacks; i++) vt_attack_free(&v->own.attacks[i]);
-    free(v->own.attacks), free(v->own.images);
+    free(v->own.attacks), free(v->own.images), free(v->own.picture);
     vt_certifier_free(&v->certify);
     vt_targets_close(&v->own.targets), vt_box_close(&v->own.box);
     vt_subject_close(&v->own.subject);

@@ -40,6 +40,8 @@ struct vt_eval_options {
     vt_patch patch;       /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
     vt_box *box;          /* bounds of each value, in place of norm and eps likewise; NULL: none */
     vt_rotation rotation; /* angles > 0: the rotation threat, in place of norm and eps likewise */
+    const float *picture; /* [channels, size, size] that attack universal pastes; NULL: none */
+    const char *picture_sha256;
     double eps;
     const char *eps_text; /* as typed */
     uint64_t seed;
@@ -73,6 +75,8 @@ struct vt_eval_options {
         vt_subject subject;
         vt_targets targets;
         vt_box box;
+        float *picture;
+        char picture_sha256[65];
         int32_t *images;
         vt_attack *attacks;
         char eps_text[40];
@@ -83,8 +87,8 @@ struct vt_eval_options {
  * needs an `out` or an attack: nothing is opened but files of targets and of a box. Close the options whatever comes of
  * it. */
 vt_status vt_eval_options_read(vt_eval_options *v, vt_err *e);
-/* data, images, the model (weights NULL: the choice `oracle`), search, threads, batch, surrogate; checked: ready to be
- * run. The eps of a curve is set here. */
+/* data, images, the model (weights NULL: the choice `oracle`), search, threads, batch, surrogate, patch; checked: ready
+ * to be run. The eps of a curve is set here. */
 vt_status vt_eval_options_open(vt_eval_options *v, const char *weights, vt_err *e);
 void vt_eval_options_close(vt_eval_options *v); /* accepts a zeroed one */
 

@@ -100,7 +100,7 @@ int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image) {
 
 /* Parses the tools, and opens an attacker with scratch for the hungriest of them and of the attack under test. */
 static vt_status open_attacker(vt_tester *g, vt_err *e) {
-    vt_task dims = vt_attacker_dims(vt_subject_shape(g->t->v->subject), g->classes, NULL);
+    vt_task dims = vt_attacker_dims(vt_subject_shape(g->t->v->subject), g->classes, &g->t->v->patch);
     size_t most = g->t->attack ? vt_attacker_work(g->t->attack, &dims) : 1;
     for (int i = 0; i < VT_TOOL_COUNT; i++) {
         VT_TRY(vt_attack_parse(&g->tools[i], specs[i], g->t->v->norm, e));

@@ -597,7 +597,7 @@ static void test_what_there_is_can_be_listed(void **state) {
     assert_true(n > 20 && patch);
     assert_true(vitrine_list_option("pgd", 0, &o) && vitrine_list_option(NULL, 1, &o));
     assert_string_equal(o.name, "places");
-    assert_true(!strcmp(o.type, "integer") && o.min == 1 && o.max == 64 && !strcmp(o.preset, "1"));
+    assert_true(!strcmp(o.type, "integer") && o.min == 0 && o.max == 1 << 28 && !strcmp(o.preset, "1"));
     assert_false(vitrine_list_option(NULL, 2, &o) || vitrine_list_option("pdg", 0, &o) || vitrine_list_attack(-1, &a));
     a.size--;
     assert_false(vitrine_list_attack(0, &a));

@@ -19,6 +19,7 @@ typedef struct bench {
     vt_task t;
     float *x, *lo, *hi, *x_adv;
     size_t n;
+    float picture[3 * 64]; /* of at most 8 x 8 pixels */
 } bench;
 
 static float *floats(size_t n) {
@@ -40,6 +41,8 @@ static void bench_open(bench *b, const vt_classifier *c, int h, int w, vt_patch 
     if (!patch.grid) b->patch.grid = 1;
     b->t = (vt_task){.x = b->x, .n = n, .shape = {3, h, w}, .classes = c->classes, .label = label};
     b->t.ball = &b->ball, b->t.patch = &b->patch, b->t.x_adv = b->x_adv;
+    vt_rng_uniforms(&(vt_rng){.seed = seed, .purpose = 0x91C7}, b->picture, T_COUNT(b->picture));
+    b->t.picture = b->picture;
 }
 
 static void bench_close(bench *b) {
@@ -146,18 +149,18 @@ static void test_judge(void **state) {
 
 static void check_attack(const vt_attack_def *def, int shape, int k) {
     static const int shapes[4][2] = {{8, 8}, {5, 9}, {3, 3}, {12, 7}};
-    static const char *const wheres[] = {"saliency", "attention", "random", "centre", "corner"};
+    static const char *const wheres[] = {"saliency", "attention", "random", "centre", "corner", "any"};
     const int *hw = shapes[shape];
     planted p;
     assert_true(k % 2 ? planted_mlp(&p, 5, hw[0], hw[1], (uint64_t)k)
                       : planted_linear(&p, 5, hw[0], hw[1], (uint64_t)k));
     vt_patch patch = {.size = 2 + k % 2, .count = 1 + k % 3, .grid = k % 4 == 3 ? 2 + k % 2 : 1};
     char spec[160];
-    const char *budget = def->white_box || def->surrogate ? "steps=6" : "queries=40";
-    const char *where = wheres[def->white_box                 ? k % 5
+    const char *budget = def->pastes ? "" : def->white_box || def->surrogate ? "steps=6," : "queries=40,";
+    const char *where = wheres[def->white_box                 ? k % 6
                                : def->surrogate && k % 4 == 0 ? 0 /* its saliency */
-                                                              : 2 + k % 3];
-    snprintf(spec, sizeof spec, "%s:%s,where=%s,places=%d", def->name, budget, where, 1 + k % 2);
+                                                              : 2 + k % 4];
+    snprintf(spec, sizeof spec, "%s:%swhere=%s,places=%d", def->name, budget, where, 1 + k % 2);
     bench b;
     bench_open(&b, &p.c, hw[0], hw[1], patch, k % 5, (uint64_t)k);
     float *first = floats(b.n);
@@ -289,6 +292,55 @@ static void test_more_places(void **state) {
     bench_close(&b), planted_free(&p);
 }
 
+/* where=any: all places are asked, each once; some of them are distinct, and each is as likely as another; squares of
+ * the grid alone. */
+typedef struct asked {
+    const bench *b;
+    int seen[7][9], queries;
+} asked;
+
+static void note_place(void *arg, const float *x, int64_t call, float *z) {
+    asked *a = arg;
+    const bench *b = a->b;
+    (void)call, (void)z;
+    memcpy(b->x_adv, x, b->n * sizeof *x);
+    vt_square at;
+    if (!changed_at(b, &at)) return; /* a count that is missing, below */
+    bool same = true;
+    for (int i = 0; i < 27; i++) same = same && x[i / 9 * 63 + (at.y + i / 3 % 3) * 9 + at.x + i % 3] == b->picture[i];
+    a->seen[at.y][at.x] += same;
+    a->queries++;
+}
+
+static void test_any_place(void **state) {
+    (void)state;
+    planted p;
+    bench b;
+    assert_true(planted_linear(&p, 2, 7, 9, 9));
+    bench_open(&b, &p.c, 7, 9, (vt_patch){.size = 3, .count = 1}, 0, 2);
+    for (size_t i = 0; i < 2 * p.n; i++) p.w[i] *= 1e-6; /* nothing breaks */
+    p.b[0] = 1, p.b[1] = -1;
+    asked a = {.b = &b};
+    p.watch = note_place, p.arg = &a;
+    for (int grid = 1; grid < 4; grid++) {
+        memset(a.seen, 0, sizeof a.seen);
+        b.patch.grid = grid;
+        assert_int_equal(bench_spec(&b, "universal:places=0", 1, 0), VT_OK);
+        for (int i = 0; i < 63; i++)
+            assert_int_equal(a.seen[i / 9][i % 9],
+                             i / 9 + 3 <= 7 && i % 9 + 3 <= 9 && i / 9 % grid == 0 && i % 9 % grid == 0);
+    }
+    b.patch.grid = 1, a.queries = 0;
+    memset(a.seen, 0, sizeof a.seen);
+    for (uint32_t image = 0; image < 350; image++) /* 4 of 35 places: each is expected 40 times, deviation 6 */
+        assert_int_equal(bench_spec(&b, "universal:places=4", 1, image), VT_OK);
+    assert_int_equal(a.queries, 4 * 350);
+    for (int i = 0; i < 35; i++) assert_in_range(a.seen[i / 7][i % 7], 12, 68);
+    b.t.picture = NULL;
+    assert_int_equal(bench_spec(&b, "universal", 1, 0), VT_E_FORBIDDEN);
+    bench_close(&b), planted_free(&p);
+}
+
 /* What a run to the end asks for is what the attack's cost says, in every place and to choose the places; with layers
  * as few and as many as Patch-Fool's rule tells apart. */
 static void test_cost(void **state) {
@@ -299,6 +351,9 @@ static void test_cost(void **state) {
                                         "square:queries=5",
                                         "transfer:steps=3,where=saliency,places=2",
                                         "attention-fool:steps=2",
+                                        "universal:places=4",
+                                        "universal:places=0",
+                                        "pgd:steps=2,where=any,places=200",
                                         "attention-pgd:steps=3,restarts=2,where=random",
                                         "patch-fool:steps=3,restarts=2",
                                         "patch-fool:steps=2,attention=0,where=saliency"};
@@ -314,7 +369,7 @@ static void test_cost(void **state) {
         vt_attack a;
         p.c.tokens.layers = layers[k % T_COUNT(layers)];
         assert_int_equal(vt_attack_parse(&a, spec, VT_NORM_PATCH, NULL), VT_OK);
-        vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 5, .layers = p.c.tokens.layers});
+        vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 5, .layers = p.c.tokens.layers, .points = 36});
         vt_attack_free(&a);
         assert_int_equal(bench_spec(&b, spec, 1, 0), VT_OK);
         if ((double)b.o.forwards != c.forwards || (double)b.o.gradients != c.gradients)
@@ -485,9 +540,10 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_judge),   cmocka_unit_test(test_every_attack), cmocka_unit_test(test_saliency),
-        cmocka_unit_test(test_places),  cmocka_unit_test(test_more_places),  cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_optimum), cmocka_unit_test(test_projection),   cmocka_unit_test(test_attention_rises),
+        cmocka_unit_test(test_judge),           cmocka_unit_test(test_every_attack), cmocka_unit_test(test_saliency),
+        cmocka_unit_test(test_places),          cmocka_unit_test(test_more_places),  cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_any_place),       cmocka_unit_test(test_optimum),      cmocka_unit_test(test_projection),
+        cmocka_unit_test(test_attention_rises),
     };
     return cmocka_run_group_tests_name("patch", tests, setup, NULL);
 }

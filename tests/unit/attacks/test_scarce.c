@@ -29,8 +29,9 @@ static vt_status parse(vt_attack *a, const vt_attack_def *def, vt_task *t, vt_pa
         t->norm = norms[i], t->eps = norms[i] == VT_LINF ? 0.1 : 1;
         return vt_attack_parse(a, spec, norms[i], e);
     }
+    static const float picture[3 * 4 * 4];
     *patch = (vt_patch){.size = 4, .count = 1, .grid = 1};
-    t->patch = patch, t->eps = 1;
+    t->patch = patch, t->picture = picture, t->eps = 1;
     return vt_attack_parse(a, spec, VT_NORM_PATCH, e);
 }
 

@@ -33,6 +33,7 @@ static const char *const made[] = {
     "eval " MODEL " --images 17:18 " ATTACKS " --out more",
     "eval " MODEL " --images 4:5 " ATTACKS " --out half",
     "export run --format png --out pictures",
+    "patch " MODEL " --images 0:2 --threat patch:size=8 --steps 0 --out picture.png",
     "export run --format npy --out arrays",
     "export run --proof proof.npz",
     "train t.yaml --data data --threads 1 --max-steps 1 --out trained",
@@ -95,6 +96,9 @@ static const struct path {
          "eval " MODEL " --images 0:1 --threat patch:size=1 --attack pgd:steps=1 --wrap patchcleanser:patch=1,masks=2 "
          "--certify masks"},
     {.line = "eval " MODEL " --images 0:1 --threat patch:size=8,count=1 --attack pgd:steps=1"},
+    {.line = "eval " MODEL " --images 0:1 --threat patch:size=8 --attack universal --patch picture.png"},
+    {.line = "patch " MODEL " --images 0:2 --held-out 2:4 --threat patch:size=8 --steps 1 --draws 2 --out o/x.png",
+     .from = "empty"},
     {.line = "eval " MODEL " --images 0:1 --threat box --box box --attack pgd:steps=1"},
     {.line = "eval " MODEL " --images 0:1 --threat rotation:angles=3,shifts=1 --attack grid"},
     {.line = "eval " MODEL " --images 0:1 --eps 8/255 --attack fgsm+pgd:steps=1 --individual"},

@@ -51,6 +51,8 @@ static void parse(vt_attack *a, const vt_attack_def *def, vt_eval_options *v) {
         v->rotation = (vt_rotation){30, 2, 5, 3}, v->eps = 0;
         s = vt_attack_parse(a, spec, VT_NORM_ROTATION, &e);
     } else if (s == VT_E_RANGE) {
+        static const float picture[3 * 8 * 8];
+        v->picture = picture, v->picture_sha256 = "";
         v->patch = (vt_patch){.size = 8, .count = 1, .grid = 8}, v->eps = 1;
         s = vt_attack_parse(a, spec, VT_NORM_PATCH, &e);
     }
