@@ -51,9 +51,9 @@ typedef enum vt_positions_kind {
     VT_POSITIONS_SINCOS_TIMM
 } vt_positions_kind;
 
-/* How weights of linear maps and convolutions start: timm's way, or divided by the largest singular value
- * (LipsFormer). */
-typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
+/* How weights of linear maps and convolutions start: timm's way, divided by the largest singular value (LipsFormer), or
+ * such that radii of interval bounds stay as they are (Shi et al. 2021). */
+typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL, VT_INIT_RULE_INTERVAL } vt_init_rule;
 
 /* How a model resizes its input inside (nn/interpolate, F.interpolate with align_corners=False); _AA: antialias=True.
  */

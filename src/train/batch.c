@@ -123,6 +123,10 @@ static vt_status open_worker(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
            px = vt_config_input_pixels(&b->m->config);
     VT_TRY(vt_session_open_f32(&w->session, b->m, views * b->r->top.micro_batch, VT_GRAD_PARAMS, e));
     w->session->ortho = (float)b->ortho;
+    if (o->bounds) {
+        VT_TRY(vt_bounds_open_f32(&w->bounds, w->session, e));
+        w->session->bounds = &w->bounds;
+    }
     if (o->inner != VT_INNER_NONE)
         VT_TRY(vt_inner_open(&w->inner, b->m, b->r->attack.spec, (vt_norm)b->r->attack.norm, o->inner, o->start_sigma,
                              &b->r->attack, (uint64_t)b->r->top.seed, e));
@@ -167,6 +171,7 @@ vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, cons
 void vt_batch_close(vt_batch *b) {
     for (int i = 0; b->workers && i < b->threads; i++) {
         vt_batch_worker *w = &b->workers[i];
+        vt_bounds_close_f32(&w->bounds);
         vt_session_close_f32(w->session);
         vt_inner_close(&w->inner);
         free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz), free(w->drop);
@@ -182,6 +187,7 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
     size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
     if (r->model.drop_path > 0) one += vt_drop_path_len(m, vt_views_f32(o) * (int)n) * sizeof(float);
+    if (o->bounds) one += vt_bounds_bytes_f32(m, r->top.micro_batch);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
     return (size_t)worker_count(r, threads, size) * one + m->params.total * sizeof(float) + kept_bytes(r, m) +
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
@@ -255,7 +261,7 @@ static vt_status micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     bool extra_look = !o->needs_clean && item == 0 && !b->again;
     int right = extra_look ? count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k) : 0;
     memset(w->grad, 0, b->m->params.total * sizeof(float));
-    w->session->drop = draw_depth(b, w, first, n);
+    w->session->drop = draw_depth(b, w, first, n), w->bounds.eps = eps;
     vt_micro_gradient_f32(w->grad, &w->sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
                           w->target, n, 1.0 / b->r->top.batch, w->dz);
     w->session->drop = NULL;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "models/net/bounds.h"
 #include "parallel/team.h"
 #include "train/augment.h"
 #include "train/inner.h"
@@ -43,6 +44,7 @@ void vt_reduce_sum(vt_reduce *r, float *grad);
 
 typedef struct vt_batch_worker {
     vt_session_f32 *session;
+    vt_bounds_f32 bounds; /* of objectives that read them */
     vt_inner inner;
     float *grad, *x, *partner, *target, *dz;
     float *drop;       /* stochastic depth's factors, or NULL */

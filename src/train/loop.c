@@ -156,7 +156,7 @@ static void show_progress(vt_run *run, bool now) {
     const vt_run_numbers *n = &run->n;
     char text[300], robust[32] = "", time[24];
     double rate = (double)(run->step - run->began_step) / (t - run->began);
-    if (run->batch.objective->inner != VT_INNER_NONE)
+    if (vt_reads_worst_f32(run->batch.objective))
         snprintf(robust, sizeof robust, ", robust %.1f", 100 * n->right_adv / fmax(n->images, 1));
     int at = snprintf(text, sizeof text, "epoch %lld/%d step %.0f/%lld loss %.4f clean %.1f%s %% %.0f/s",
                       (long long)((run->step - 1) / run->per_epoch) + 1, run->r->top.epochs, n->steps,

@@ -34,6 +34,7 @@ typedef struct VT_R(vt_objective_def) {
     const vt_opt *opts; /* ends at key NULL; or NULL */
     vt_inner_goal inner;
     bool needs_clean;   /* reads the logits at the clean image too; with INNER_NONE these are all there is */
+    bool bounds;        /* z_adv: upper bounds of z_k - z_y over the box of attack.eps (models/net/bounds.h) */
     bool hard_labels;   /* defined for one label an image: no mixing, no smoothing */
     double start_sigma; /* standard deviation of the inner attack's normal start; 0: the attack's own start */
     const char *attack; /* default of the recipe's attack.spec; NULL: no attack */
@@ -57,9 +58,15 @@ static inline int VT_R(vt_views)(const VT_R(vt_objective_def) *o) {
     return o->needs_clean && o->inner != VT_INNER_NONE ? 2 : 1;
 }
 
+/* Whether the objective reads a second row of logits: of the attacked image, or bounds. */
+static inline bool VT_R(vt_reads_worst)(const VT_R(vt_objective_def) *o) {
+    return o->inner != VT_INNER_NONE || o->bounds;
+}
+
 /* One micro-batch. x [views * images, 3, h, w]: the clean ones, then the adversarial ones (either alone when one view
- * is enough); target [images, K]; dz [views * images, K] scratch. grad [params.total] accumulates scale times the
- * gradient of the sum of the images' losses; *sums is overwritten. s: capacity views * images, mode VT_GRAD_PARAMS. */
+ * is enough); target [images, K]; dz [2 * images, K] scratch. An objective of bounds reads those of s->bounds. grad
+ * [params.total] accumulates scale times the gradient of the sum of the images' losses; *sums is overwritten. s:
+ * capacity views * images, mode VT_GRAD_PARAMS. */
 void VT_R(vt_micro_gradient)(real *grad, vt_step_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
                              const void *params, const real *x, const float *target, int images, double scale,
                              real *dz);

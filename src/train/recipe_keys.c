@@ -234,7 +234,7 @@ bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s) {
     if (!strcmp(s->name, "awp")) return r->awp.gamma > 0;
     if (strcmp(s->name, "attack")) return true;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(t->objective);
-    return (o && o->inner != VT_INNER_NONE) || r->attack.eps > 0 || r->probe.eps > 0; /* the probe has its norm */
+    return (o && VT_R(vt_reads_worst)(o)) || r->attack.eps > 0 || r->probe.eps > 0; /* the probe has its norm */
 }
 
 bool vt_recipe_full_key(char out[VT_RECIPE_KEY_MAX], const char *section, const char *key) {

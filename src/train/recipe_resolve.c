@@ -171,16 +171,19 @@ static vt_status check_radius(const char *key, double eps, int norm, vt_err *e) 
 static vt_status check_attack(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
-    bool inner = o->inner != VT_INNER_NONE;
+    bool inner = o->inner != VT_INNER_NONE, worst = VT_R(vt_reads_worst)(o);
     const char *key = a->noise > 0 ? "noise" : a->ard ? "ard" : a->prm ? "prm" : NULL;
     if (!inner && key)
         return vt_fail(e, VT_E_USAGE, "attack.%s is %g, must be 0: objective %s has no inner attack", key,
                        a->noise > 0 ? a->noise : 1, o->name);
-    if (inner && r->augment.gaussian > 0)
+    if (worst && r->augment.gaussian > 0)
         return vt_fail(e, VT_E_USAGE,
-                       "augment.gaussian is %g, must be 0: the inner attack of objective %s keeps images in [0,1]",
-                       r->augment.gaussian, o->name);
-    if (inner && !(a->eps > 0))
+                       "augment.gaussian is %g, must be 0: the %s of objective %s keep%s images in [0,1]",
+                       r->augment.gaussian, inner ? "inner attack" : "bounds", o->name, inner ? "s" : "");
+    if (o->bounds && a->norm != VT_LINF)
+        return vt_fail(e, VT_E_USAGE, "attack.norm is %s, must be linf: objective %s bounds the network over boxes",
+                       vt_norm_name((vt_norm)a->norm), o->name);
+    if (worst && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,
                        "attack.eps is missing: objective %s needs a radius in pixel units, e.g. @set attack.eps=8/255",
                        o->name);

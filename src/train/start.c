@@ -214,6 +214,11 @@ static vt_status check_penalties(size_t *bytes, const vt_recipe *r, const vt_mod
 
 /* Fails with VT_E_USAGE for groups that name no tensor of the model, and PRM patches that do not divide the image. */
 static vt_status check_keys(const vt_recipe *r, const vt_model *m, vt_err *e) {
+    if (vt_objective_find_f32(r->top.objective)->bounds) {
+        char what[48];
+        snprintf(what, sizeof what, "objective %s", r->top.objective);
+        VT_TRY(vt_bounds_check_f32(m, what, e));
+    }
     for (int i = 0; i < r->n_groups; i++) {
         bool fits = false;
         for (int k = 0; k < m->params.count && !fits; k++)
@@ -239,6 +244,7 @@ vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, 
     vt_arch_find(c->arch)->flops(c, false, &forward, &gradient);
     /* a training pass is a forward and twice that backward, for each view */
     *flops = (double)r->top.batch * 3 * forward * vt_views_f32(o) * (r->awp.gamma > 0 ? 2 - r->awp.warmup : 1);
+    if (o->bounds) *flops *= 3; /* bounds: centres and radii */
     if (o->inner == VT_INNER_NONE) return VT_OK;
     vt_attack a;
     VT_TRY(vt_attack_parse(&a, r->attack.spec, (vt_norm)r->attack.norm, e));

@@ -389,7 +389,7 @@ vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_er
 
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e) {
     const vt_run_numbers *n = &run->n;
-    bool attacked = run->batch.objective->inner != VT_INNER_NONE;
+    bool attacked = vt_reads_worst_f32(run->batch.objective);
     size_t before = vt_json_refused();
     json_t *o =
         json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", real_or_null(n->loss / n->images),

@@ -2,6 +2,7 @@
 /* What a shift network computes (models/arch_shift.c): embedding, positions, blocks y = fold(W shift(x) + b), readout.
  */
 #include <string.h>
+#include "models/net/bounds.h"
 #include "models/net/patch_rows.h"
 #include "models/net/readout.h"
 #include "models/shift.h"
@@ -94,10 +95,63 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     VT_R(vt_rows_backward)(s, dx, &st->rows, st->tokens);
 }
 
+/* ---- interval bounds ---- */
+
+/* Computes bounds of fold's result in place, y [2m, D], centres c and radii r: |v| of an interval that holds 0 reaches
+ * from 0 to |c| + r. slope [m, D]: of the new centre by c; 1/2 or -1/2 where the interval holds 0. */
+static void fold_bounds(real *y, real *slope, size_t m, int d) {
+    real *c = y, *r = y + m * (size_t)d;
+    for (size_t i = 0; i < m * (size_t)d; i++) {
+        const real sign = c[i] < 0 ? -1 : 1, size = sign * c[i];
+        slope[i] = 1;
+        if (i % (size_t)d % 2 == 0) continue;
+        slope[i] = size < r[i] ? sign / 2 : sign;
+        c[i] = size;
+        if (size < r[i]) c[i] = r[i] = (size + r[i]) / 2;
+    }
+}
+
+/* c' = sign c, r' = r; or, around 0, c' = r' = (sign c + r) / 2:  dc = slope (dc' + dr'), dr = (dc' + dr') / 2 */
+static void fold_bounds_backward(real *dy, const real *slope, size_t m, int d) {
+    real *dc = dy, *dr = dy + m * (size_t)d;
+    for (size_t i = 0; i < m * (size_t)d; i++) {
+        const bool around = slope[i] > -1 && slope[i] < 1;
+        const real sum = dc[i] + dr[i];
+        dc[i] = slope[i] * (around ? sum : dc[i]);
+        if (around) dr[i] = sum / 2;
+    }
+}
+
+/* Computes the blocks' bounds, in o->tokens. */
+static void bound_forward(VT_R(vt_bounds) *o) {
+    const vt_config *c = &o->s->model->config;
+    const int m = o->batch * vt_rows_count(c);
+    for (int i = 0; i < c->depth; i++) {
+        VT_R(vt_session_bind)(o->s, 1 + i);
+        shift_channels(o->in[i], o->tokens, c, 2 * o->batch, false);
+        VT_R(vt_bounds_linear_forward)(o, o->tokens, o->in[i], VT_R(vt_linear_bound)(o->s, VT_SHIFT_W), m);
+        fold_bounds(o->tokens, o->slope[i], (size_t)m, c->dim);
+    }
+}
+
+/* Computes the gradient of the blocks' input, in o->tokens, and adds those of their parameters. */
+static void bound_backward(VT_R(vt_bounds) *o) {
+    const vt_config *c = &o->s->model->config;
+    const int m = o->batch * vt_rows_count(c);
+    for (int i = c->depth - 1; i >= 0; i--) {
+        VT_R(vt_session_bind)(o->s, 1 + i);
+        fold_bounds_backward(o->tokens, o->slope[i], (size_t)m, c->dim);
+        VT_R(vt_bounds_linear_backward)(o, o->moved, o->tokens, o->in[i], VT_R(vt_linear_bound)(o->s, VT_SHIFT_W), m);
+        shift_channels(o->tokens, o->moved, c, 2 * o->batch, true);
+    }
+}
+
 const VT_R(vt_arch_ops) VT_R(vt_arch_ops_shift) = {
     .name = "shift",
     .state_size = sizeof(state),
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .bound_forward = bound_forward,
+    .bound_backward = bound_backward,
 };

@@ -15,6 +15,7 @@ enum { VT_BRANCH_ATTN, VT_BRANCH_MLP, VT_BRANCH_LPI, VT_BRANCHES };
 static inline real *VT_R(vt_reals)(vt_arena *a, size_t n) { return n ? vt_arena_take(a, n, sizeof(real)) : NULL; }
 
 typedef struct VT_R(vt_session) VT_R(vt_session);
+struct VT_R(vt_bounds);
 
 /* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its
  * forward (d_o NULL) and in its backward (d_o set). q = x w_q^T + b_q, then its norm where there is one; k and v
@@ -58,6 +59,10 @@ typedef struct VT_R(vt_arch_ops) {
     /* Attention of one of vt_model_blocks after a kept forward of one image, when queries of all
      * tokens see keys of all. [may be NULL: it cannot be looked at, and vt_arch.shows_attention is false] */
     void (*view)(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v);
+    /* Interval bounds through the blocks (bounds.h), whose input and result are b->tokens, and the way back: of their
+     * gradient. [may be NULL, both] */
+    void (*bound_forward)(struct VT_R(vt_bounds) *b);
+    void (*bound_backward)(struct VT_R(vt_bounds) *b);
 } VT_R(vt_arch_ops);
 
 const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name); /* NULL: unknown */
@@ -92,9 +97,10 @@ struct VT_R(vt_session) {
     const real *drop; /* [params.layers, VT_BRANCHES, batch] factor of each image's residual branches (stochastic
                          depth), or NULL: 1 */
     const unsigned char
-        *branch_open;   /* [vt_model_blocks] 0: no gradient through this block's attention branch (ARD), or NULL */
-    real ortho;         /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
-    double ortho_value; /* ... and here the sum of the last backward, without the factor */
+        *branch_open; /* [vt_model_blocks] 0: no gradient through this block's attention branch (ARD), or NULL */
+    struct VT_R(vt_bounds) *bounds; /* for objectives that read interval bounds (bounds.h), or NULL */
+    real ortho;                     /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
+    double ortho_value;             /* ... and here the sum of the last backward, without the factor */
     /* vt_session_attention_loss: what the next backward adds in each block (attention_loss.h). */
     VT_R(vt_attn_inject) *inject; /* [inject_blocks] */
     real *inject_weights;         /* [inject_blocks, inject_len]: their weights */
