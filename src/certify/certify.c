@@ -50,7 +50,7 @@ vt_status vt_certify_open(vt_certify **out, const vt_graph *g, const vt_certify_
     vt_status s = c->stack && c->lo && c->hi && c->margin && c->now
                       ? vt_relax_open(&c->r, g, o->threads, e)
                       : vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
-    if (s == VT_OK) c->r->norm = o->norm;
+    if (s == VT_OK) c->r->norm = o->norm, c->r->intervals = o->intervals;
     if (s == VT_OK)
         *out = c;
     else
@@ -149,7 +149,7 @@ static vt_status try_radius(vt_certify *c, const double *x, int64_t label, doubl
                             vt_err *e) {
     double margin;
     set_box(c, x, radius);
-    VT_TRY(bound_margin(c, label, quick, 2, &margin, e));
+    VT_TRY(bound_margin(c, label, quick, c->o.intervals ? 1 : 2, &margin, e));
     *yes = margin > 0;
     if (*yes ? radius > out->radius : out->radius == 0) out->margin = margin;
     if (*yes && radius > out->radius) out->radius = radius;
@@ -254,6 +254,7 @@ static vt_status refine_radius(vt_certify *c, const double *x, int64_t label, do
     const double least = c->n <= SPLIT_MOST ? 1.002 : 1.02;
     verdict v;
     if (c->o.plain && c->n > SPLIT_MOST) return VT_OK;
+    if (c->o.intervals) return VT_OK;
     while (out->radius > 0 && out->radius < farthest && !is_over(c, limit_of(c)) && step > least) {
         const double at = fmin(isinf(bad) ? out->radius * step : sqrt(out->radius * bad), farthest);
         VT_TRY(c->n <= SPLIT_MOST ? branch(c, x, label, at, quarter_of(c), &v, e)
@@ -296,6 +297,7 @@ vt_status vt_certify_point(vt_certify *c, const double *x, int64_t label, vt_cer
     if (yes && c->o.radius > 0) {
         verdict v = UNDECIDED;
         VT_TRY(try_radius(c, x, label, c->o.radius, out, &yes, e));
+        yes = yes || c->o.intervals; /* no further try */
         if (!yes && c->n <= SPLIT_MOST) VT_TRY(branch(c, x, label, c->o.radius, limit_of(c), &v, e));
         if (v == PROVEN) out->radius = c->o.radius, out->margin = 0;
         if (!yes && c->n > SPLIT_MOST && !c->o.plain) VT_TRY(try_harder(c, x, label, c->o.radius, out, &v, e));

@@ -16,6 +16,7 @@ typedef struct vt_certify_options {
     double radius;  /* is this one certified? 0: the largest */
     double seconds; /* of each point */
     long boxes;     /* for which bounds are computed at each point, or so; 0: no limit */
+    bool intervals; /* intervals alone: for networks that were trained with them */
     bool plain;     /* bounds of inputs too large to be halved are not improved by gradient steps */
     int threads;
 } vt_certify_options;

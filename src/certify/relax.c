@@ -30,6 +30,7 @@ static const struct {
     {"MaxPool", &vt_relax_windows_largest, NULL, NULL},
     {"Mul", &vt_relax_affine, &vt_relax_affine, &vt_relax_product},
     {"Neg", &vt_relax_affine, NULL, NULL},
+    {"PRelu", &vt_relax_scalar, NULL, NULL},
     {"Pow", &vt_relax_power, NULL, NULL},
     {"Reciprocal", &vt_relax_scalar, NULL, NULL},
     {"ReduceMax", &vt_relax_largest, NULL, NULL},
@@ -202,6 +203,21 @@ void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad) {
 
 /* ---- bounds ---- */
 
+/* Returns the row's least value by the intervals of the values that it has come to, those of nodes up to `node`. */
+static double least_by_intervals(const vt_relax *r, const vt_row *row, int node) {
+    double sum = 0, size = 0, terms = row->terms + 16;
+    for (int v = 0; v < r->g->n_values; v++) {
+        const vt_ranges *x = &r->of[v];
+        if (!row->touched[v] || r->g->values[v].node > node) continue;
+        for (size_t k = 0; k < r->g->values[v].n; k++) {
+            sum += row->a[v][k] * (row->a[v][k] > 0 ? x->lo[k] : x->hi[k]);
+            size += fabs(row->a[v][k]) * x->top[k];
+        }
+        terms += (double)r->g->values[v].n;
+    }
+    return row->c + sum - terms * 2 * VT_HALF_ULP64 * (size + row->size);
+}
+
 void vt_row_substitute(const vt_relax *r, vt_row *row, int v) {
     const vt_graph *g = r->g;
     for (int i = g->values[v].node; i >= 0; i--) {
@@ -209,6 +225,7 @@ void vt_row_substitute(const vt_relax *r, vt_row *row, int v) {
         if (!row->touched[out]) continue;
         const double *a = row->a[out], *err = r->of[out].err;
         double lost = 0;
+        if (r->intervals) row->best = fmax(row->best, least_by_intervals(r, row, i));
         for (size_t k = 0; k < g->values[out].n; k++) lost += fabs(a[k]) * err[k];
         row->terms += (double)g->values[out].n;
         vt_row_add(row, -lost);
@@ -233,10 +250,11 @@ static vt_status bound_row(void *ctx, int thread, size_t i, vt_err *e) {
     vt_row_reset(j->r, row);
     for (int step = 0; step <= j->r->steps && !(j->r->until > 0 && vt_now() > j->r->until); step++) {
         memset(row->touched, 0, (size_t)j->r->g->n_values * sizeof *row->touched);
-        row->c = row->size = row->terms = 0;
+        row->c = row->size = row->terms = 0, row->best = -INFINITY;
         j->set(j->ctx, i, vt_row_at(j->r, row, j->v));
         vt_row_substitute(j->r, row, j->v);
-        const double low = vt_row_least(j->r, row);
+        double low = vt_row_least(j->r, row);
+        if (j->r->intervals) low = fmax(low, row->best);
         if (!(low <= best)) best = low; /* a NaN stays */
         if (step < j->r->steps) vt_row_step(j->r, row, j->v, step);
     }
@@ -295,7 +313,7 @@ vt_status vt_relax_box(vt_relax *r, const double *lo, const double *hi, vt_err *
     for (int i = 0; i < g->n_nodes; i++) {
         const int out = g->nodes[i].out;
         VT_TRY(r->how[i]->bound(r, i, e));
-        if (r->tight[out]) VT_TRY(tighten(r, out, e));
+        if (r->tight[out] && !r->intervals) VT_TRY(tighten(r, out, e));
         VT_TRY(finish(r, out, e));
     }
     return VT_OK;

@@ -20,6 +20,7 @@ typedef struct vt_ranges {
 typedef struct vt_row {
     double **a;            /* [n_values] of computed values and the input */
     bool *touched;         /* [n_values] a[v] counts, else it is zero */
+    double best;           /* r->intervals: the largest bound on the way */
     double c, size, terms; /* constant; sum of absolute values and number of what was added to it */
     double *work, *spare;  /* for operators: of backward, and as long as the largest value */
     const double **x;      /* room for one call's arrays: [most inputs] */
@@ -58,11 +59,12 @@ struct vt_relax {
     double *low;               /* room for results of vt_relax_rows */
     size_t n_low;
     int threads;
-    double flops; /* of one row, or so */
-    vt_row *rows; /* [threads] */
-    int policy;   /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
-    int steps;    /* of each row toward better lines */
-    double until; /* vt_now() after which rows have no bound; 0: never */
+    double flops;   /* of one row, or so */
+    vt_row *rows;   /* [threads] */
+    int policy;     /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
+    bool intervals; /* values are bounded by those of their inputs alone; rows by every value that they come to */
+    int steps;      /* of each row toward better lines */
+    double until;   /* vt_now() after which rows have no bound; 0: never */
     /* Inputs of the box that are no further from the centre than the radius count. linf: all of the box. */
     vt_certify_norm norm;
     const double *centre;

@@ -95,6 +95,7 @@ static const vt_scalar functions[] = {
     {"Exp", CONVEX, f_exp, f_exp, t_exp, 8, 0},
     {"LeakyRelu", ANY, f_leaky, d_leaky, t_zero, 4, 0},
     {"Log", CONCAVE, f_log, d_log, t_log, 8, 1},
+    {"PRelu", ANY, f_leaky, d_leaky, t_zero, 4, 0},
     {"Reciprocal", ANY, f_inverse, d_inverse, t_inverse, 4, 0},
     {"Relu", CONVEX, f_relu, d_relu, t_zero, 0, 0},
     {"Sigmoid", BENT, f_sigmoid, d_sigmoid, t_sigmoid, 16, 1},
@@ -167,14 +168,14 @@ enum { KL, BL, KU, BU, PARTS };
 
 static size_t planes_scalar(const vt_graph *g, const vt_node *n) { return PARTS * g->values[n->out].n; }
 
-/* Bounds f of every number of the node's input and keeps its lines. */
-static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const double *p) {
+/* Bounds f of every number of the node's input and keeps its lines; f's parameters of number i are at p + i step. */
+static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const double *p, size_t step) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *x = &r->of[n->in[0]], *y = &r->of[n->out];
     const size_t count = r->g->values[n->out].n;
     double *at = r->planes[node];
     for (size_t i = 0; i < count; i++) {
-        const vt_lines s = vt_scalar_lines(f, p, x->lo[i], x->hi[i], r->policy);
+        const vt_lines s = vt_scalar_lines(f, p ? p + i * step : NULL, x->lo[i], x->hi[i], r->policy);
         at[KL * count + i] = s.kl, at[BL * count + i] = s.bl, at[KU * count + i] = s.ku, at[BU * count + i] = s.bu;
         const double top = fmax(fmax(fabs(s.lo), fabs(s.hi)), f->floor);
         const double kept = fmax(fabs(s.kl), fabs(s.ku)) * x->top[i] + fmax(fabs(s.bl), fabs(s.bu)) + top;
@@ -184,27 +185,38 @@ static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const doubl
     return VT_OK;
 }
 
+/* Returns the slope below 0 of each number of a PRelu: minus its value at -1. */
+static const double *slopes_below(vt_relax *r, const vt_node *n) {
+    double *x = r->spare[0], *y = r->spare[1];
+    for (size_t i = 0; i < r->g->values[n->in[0]].n; i++) x[i] = -1;
+    vt_relax_forward(r, &r->rows[0], n->op, n, (const double *[]){x, r->of[n->in[1]].mid}, y);
+    for (size_t i = 0; i < r->g->values[n->out].n; i++) y[i] = -y[i];
+    return y;
+}
+
 /* Bounds an operator of the table; VT_E_NUMERIC: its input may leave where the function is defined; VT_E_USAGE:
  * none. */
 static vt_status bound_scalar(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const char *name = vt_op_at_f64(n->op)->name;
+    const bool sloped = !strcmp(name, "PRelu"), repeats = r->g->values[n->in[0]].n != r->g->values[n->out].n;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].op, name)) {
+        if (!strcmp(functions[i].op, name) && !(sloped && repeats)) {
             const bool hole = functions[i].f == f_inverse,
                        positive = functions[i].f == f_log || functions[i].f == f_sqrt;
             const vt_ranges *x = &r->of[n->in[0]];
             for (size_t k = 0; k < r->g->values[n->out].n; k++)
                 if ((hole && x->lo[k] <= 0 && x->hi[k] >= 0) || (positive && x->lo[k] <= 0))
                     return vt_fail(e, VT_E_NUMERIC, "%s: %s of numbers down to %g", r->g->path, name, x->lo[k]);
-            return bound_by(r, node, &functions[i], n->with);
+            if (sloped) return bound_by(r, node, &functions[i], slopes_below(r, n), 1);
+            return bound_by(r, node, &functions[i], n->with, 0);
         }
     return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for operator %s", r->g->path, name);
 }
 
 static vt_status bound_square(vt_relax *r, int node, vt_err *e) {
     (void)e;
-    return bound_by(r, node, &vt_scalar_square, NULL);
+    return bound_by(r, node, &vt_scalar_square, NULL, 0);
 }
 
 /* The exponent is a constant. */
@@ -218,7 +230,7 @@ static vt_status bound_power(vt_relax *r, int node, vt_err *e) {
         if (vt_value_real(b, i) != power || (power != 2 && power != 3))
             return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with exponent %g, only with 2 and 3",
                            r->g->path, vt_value_real(b, i));
-    return bound_by(r, node, power == 2 ? &vt_scalar_square : &cube, NULL);
+    return bound_by(r, node, power == 2 ? &vt_scalar_square : &cube, NULL, 0);
 }
 
 /* Knobs are the lower slopes of ReLU between its ends: for any of [0, 1] the line passes through 0. */

@@ -127,7 +127,7 @@ typedef struct vt_header {
         const json_t *notes, *document;
     } data;
 
-    struct { /* "certify": the method, "linear:boxes=500,refine=1"; absent: NULL, no certificates */
+    struct { /* "certify": the method, "linear:boxes=500,refine=1,intervals=0"; absent: NULL, no certificates */
         const char *method, *sentence; /* what its certificates say */
         bool first;                    /* certified images are not attacked; absent: they are */
     } certify;

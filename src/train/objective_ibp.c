@@ -10,14 +10,14 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    VT_OPT_R("weight", params, weight, "of the worst logits' cross entropy, and 1 minus it of the clean logits'", 0.5, 0,
-             1),
+    VT_OPT_R("weight", params, weight, "of the worst logits' cross entropy, and 1 minus it of the clean logits'", 0.5,
+             0, 1),
     VT_OPT_END,
 };
 
 /* Returns (1 - weight) CE(z_clean) + weight CE(z_adv), z_adv being bounds of z_k - z_y. */
-static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv, const float *target, int classes,
-                 const void *params_) {
+static real weigh_losses(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv, const float *target,
+                         int classes, const void *params_) {
     const real of_adv = (real)((const params *)params_)->weight, of_clean = 1 - of_adv;
     const vt_loss ce = {.kind = VT_LOSS_CE, .target = target};
     const real clean = VT_R(vt_loss_eval)(dz_clean, &ce, z_clean, classes);
@@ -39,5 +39,5 @@ const VT_R(vt_objective_def) VT_R(vt_objective_def_ibp) = {
     .needs_clean = true,
     .bounds = true,
     .hard_labels = true,
-    .eval = eval,
+    .eval = weigh_losses,
 };

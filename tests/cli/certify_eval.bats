@@ -35,7 +35,7 @@ setup() {
 
 @test "some are certified; each report says so; threads, batch, kill and resume change no byte" {
     truth $REF/results.json '.certified | .certified == 3 and .undecided == 9 and .broken == 0 and .total == 12 and .first == false'
-    truth $REF/results.json '.certified | .method == "linear:boxes=500,refine=0" and (.sentence | contains("plain classifier") and contains("linf eps 8/255") and contains("float32"))'
+    truth $REF/results.json '.certified | .method == "linear:boxes=500,refine=0,intervals=0" and (.sentence | contains("plain classifier") and contains("linf eps 8/255") and contains("float32"))'
     [ "$(jq -r 'select(.entry == 1001) | .status' $REF/ledger.jsonl | sort | uniq -c | tr -s ' \n' ' ')" = " 3 certified 9 undecided " ]
     truth <(jq -s . $REF/ledger.jsonl) '[.[] | select(.status == "certified")] | all(.linf == 8 / 255 and .margin == null)'
     grep -q '^| certified (linear) | 3 / 12 | 25.00 |' $REF/table.md
@@ -69,7 +69,7 @@ setup() {
     says "certified images attacked      3"
     bad 2 "skipped no attack" -- verify $REF --attack-skipped
     good eval $V $(options) --dry-run
-    says "certificates (linear:boxes=500,refine=0) are not counted"
+    says "certificates (linear:boxes=500,refine=0,intervals=0) are not counted"
     good compare $REF first --tex both.tex
     says "certified "
     grep -q "^ & clean & certified & pgd & fgsm" both.tex

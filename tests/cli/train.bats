@@ -357,7 +357,7 @@ END
     for recipe in "$ROOT"/recipes/*.yaml; do
         name=$(basename "$recipe" .yaml)
         small=$SHAPE
-        [ "$name" != lipschitz_cifar10 ] || small="--set model.dim=18 --set model.depth=2 --set model.hidden=18 --set batch=64"
+        [[ $name != @(lipschitz|ibp)_cifar10 ]] || small="--set model.dim=18 --set model.depth=2 --set model.hidden=18 --set batch=64"
         trained "$recipe" --data "$SHAPES" --out "$name" --set epochs=1 $small --set probe.images=4
         jq -es 'map(select(has("epoch_end"))) | length == 1 and .[0].loss > 0 and (.[0].clean_probe != null)' "$name/log.jsonl" >/dev/null ||
             fail "$name: $(cat "$name/log.jsonl")"
@@ -365,6 +365,18 @@ END
         says "$(grep '^name:' "$recipe")"
     done
     [ -d specformer_at_cifar10 ]
+}
+
+@test "objective ibp: what it cannot bound is refused" {
+    local ibp="--set objective=ibp --set attack.eps=2/255"
+    no 2 "objective ibp needs interval bounds, which a vit network has not" "shift_cifar_dim144_depth6" -- $ibp --set augment.mix_prob=0
+    set -- "$ROOT/recipes/ibp_cifar10.yaml" --data "$SHAPES" --set batch=64 --out o
+    refused 2 "attack.norm is l2, must be linf: objective ibp" -- "$@" --set attack.norm=l2
+    refused 2 "attack.eps is missing: objective ibp" -- "$@" --set attack.eps=0
+    refused 2 "augment.gaussian is 0.1, must be 0: the bounds of objective ibp keep images in [0,1]" -- "$@" --set augment.gaussian=0.1
+    refused 2 "takes one label an image" -- "$@" --set label_smoothing=0.1
+    refused 2 "objective ibp needs bounds of the input" "model.native=0" -- "$@" --set model.image=64 --set model.native=32
+    untouched
 }
 
 @test "what is said of attention is refused by a network that has none" {

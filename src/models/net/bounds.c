@@ -21,7 +21,7 @@ vt_status VT_R(vt_bounds_check)(const vt_model *m, const char *name, vt_err *e) 
 }
 
 /* Takes the buffers for `b` images; run twice: to count, then to take. */
-static void plan(VT_R(vt_bounds) *o, const vt_model *m, size_t b, vt_arena *a) {
+static void plan_buffers(VT_R(vt_bounds) *o, const vt_model *m, size_t b, vt_arena *a) {
     const vt_config *c = &m->config;
     const size_t n = b * (size_t)vt_rows_count(c), d = (size_t)c->dim, k = (size_t)c->classes;
     size_t most = 0;
@@ -44,16 +44,15 @@ static void plan(VT_R(vt_bounds) *o, const vt_model *m, size_t b, vt_arena *a) {
 size_t VT_R(vt_bounds_bytes)(const vt_model *m, int capacity) {
     VT_R(vt_bounds) o = {0};
     vt_arena a = {0};
-    plan(&o, m, (size_t)capacity, &a);
+    plan_buffers(&o, m, (size_t)capacity, &a);
     return a.used;
 }
 
 vt_status VT_R(vt_bounds_open)(VT_R(vt_bounds) *o, VT_R(vt_session) *s, vt_err *e) {
     const size_t bytes = VT_R(vt_bounds_bytes)(s->model, s->capacity);
     *o = (VT_R(vt_bounds)){.s = s, .block = vt_alloc(bytes)};
-    if (!o->block)
-        return vt_fail(e, VT_E_MEMORY, "no memory for bounds of %d images (%zu bytes)", s->capacity, bytes);
-    plan(o, s->model, (size_t)s->capacity, &(vt_arena){.base = o->block, .size = bytes});
+    if (!o->block) return vt_fail(e, VT_E_MEMORY, "no memory for bounds of %d images (%zu bytes)", s->capacity, bytes);
+    plan_buffers(o, s->model, (size_t)s->capacity, &(vt_arena){.base = o->block, .size = bytes});
     return VT_OK;
 }
 
@@ -83,8 +82,8 @@ void VT_R(vt_bounds_linear_backward)(VT_R(vt_bounds) *o, real *dx, const real *d
                                      int m) {
     const size_t rows = (size_t)m, n = (size_t)l.n * (size_t)l.k;
     VT_R(vt_linear_backward)(dx, NULL, dy, x, l, m);
-    VT_R(vt_linear_backward)(dx ? dx + rows * (size_t)l.k : NULL, NULL, dy + rows * (size_t)l.n,
-                             x + rows * (size_t)l.k, radius_map(o, l), m);
+    VT_R(vt_linear_backward)(dx ? dx + rows * (size_t)l.k : NULL, NULL, dy + rows * (size_t)l.n, x + rows * (size_t)l.k,
+                             radius_map(o, l), m);
     for (size_t i = 0; l.dw && i < n; i++) l.dw[i] += l.w[i] < 0 ? -o->dsize[i] : l.w[i] > 0 ? o->dsize[i] : 0;
 }
 

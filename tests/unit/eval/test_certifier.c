@@ -139,7 +139,7 @@ static void test_specs(void **state) {
     vt_certifier c;
     vt_err e = {0};
     assert_int_equal(vt_certifier_parse(&c, "Linear:refine=1", &e), VT_OK);
-    assert_string_equal(c.id, "linear:boxes=500,refine=1");
+    assert_string_equal(c.id, "linear:boxes=500,refine=1,intervals=0");
     vt_certifier_free(&c);
     assert_int_equal(vt_certifier_parse(&c, "linear:boxes=1", &e), VT_E_USAGE);
     assert_null(c.params);

@@ -355,7 +355,8 @@ static void test_files(void **state) {
         if (vt_recipe_read(r, found.gl_pathv[i], &e) != VT_OK || vt_recipe_resolve(r, &e) != VT_OK)
             fail_msg("%s", e.text);
         assert_true(*r->top.name &&
-                    (r->top.batch == 64 || (r->top.batch == 256 && !strcmp(r->top.objective, "margin"))));
+                    (r->top.batch == 64 || (r->top.batch == 256 && !strcmp(r->top.objective, "margin")) ||
+                     (r->top.batch == 128 && !strcmp(r->top.objective, "ibp"))));
         char *t = text_of(r);
         same_again(t);
         free(t);

@@ -27,7 +27,7 @@ static pair pair_open(const vt_objective_def_f64 *d, const char *options, int cl
     pair p = {.def = d, .params = t_params(d->opts, d->params_size, options), .classes = classes};
     p.target = t_take(n * sizeof *p.target);
     if (d->needs_clean) p.z_clean = t_doubles(n, seed, 2), p.dz_clean = t_doubles(n, 0, 0);
-    if (d->inner != VT_INNER_NONE) p.z_adv = t_doubles(n, seed + 50, 2), p.dz_adv = t_doubles(n, 0, 0);
+    if (vt_reads_worst_f64(d)) p.z_adv = t_doubles(n, seed + 50, 2), p.dz_adv = t_doubles(n, 0, 0);
     double *soft = t_doubles(n, seed + 100, 1), sum = 0;
     for (int k = 0; k < classes; k++) sum += soft[k] = exp(soft[k]);
     for (int k = 0; k < classes; k++) p.target[k] = d->hard_labels ? k == (int)seed % classes : (float)(soft[k] / sum);

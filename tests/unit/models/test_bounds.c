@@ -6,6 +6,8 @@
 #include "training_fixture.h"
 #include "options.h"
 
+#include "certify/certify.h"
+#include "models/export/export.h"
 #include "models/model.h"
 #include "models/net/bounds.h"
 #include "models/shift.h"
@@ -160,6 +162,61 @@ static void test_points(void **state) {
     net_close(&n, "points");
 }
 
+/* ---- what certifies, by other code ---- */
+
+/* Label's logit less the largest other one, of image 0 at x. */
+static double margin_at(net *n, const double *x, int label) {
+    const double *z = vt_session_forward_f64(n->s, x, 1, false);
+    double most = -INFINITY;
+    for (int k = 0; k < CLASSES; k++)
+        if (k != label) most = fmax(most, z[k]);
+    return z[label] - most;
+}
+
+/* `linear:intervals=1` of the exported graph, whose last rows are folded with the label too, proves all that training
+ * does, up to float32's errors; it and linear bounds prove nothing that a point of the box refutes. */
+static void test_certificates(void **state) {
+    (void)state;
+    for (uint64_t seed = 11; seed < 15; seed++) {
+        net n = net_open(seed);
+        vt_network *graph;
+        vt_err e = {0};
+        const double eps = 1.0 / 255;
+        for (size_t i = 0; i < n.m->params.total; i++) n.w[i] = (double)(n.m->w[i] = (float)n.w[i]);
+        assert_int_equal(vt_model_network(&graph, n.m, &e), VT_OK);
+        const double *z = vt_session_forward_f64(n.s, n.x, 1, false);
+        const int label = vt_argmax_f64(z, CLASSES);
+        float target[CLASSES] = {0};
+        target[label] = 1, n.bounds.eps = eps;
+        const double *worst = vt_bounds_forward_f64(&n.bounds, n.x, target, 1);
+        double least = INFINITY, near = INFINITY, *at = t_doubles(PIXELS, 0, 0);
+        for (int k = 0; k < CLASSES; k++)
+            if (k != label) least = fmin(least, -worst[k]);
+        for (int p = 0; p < 200; p++) {
+            t_normals(at, PIXELS, (uint64_t)p, 1);
+            for (int i = 0; i < PIXELS; i++) at[i] = fmin(fmax(n.x[i] + (at[i] > 0 ? eps : -eps), 0), 1);
+            near = fmin(near, margin_at(&n, at, label));
+        }
+        for (int intervals = 0; intervals < 2; intervals++) {
+            vt_certify *c;
+            vt_certified got;
+            const vt_certify_options o = {.radius = eps,
+                                          .seconds = INFINITY,
+                                          .plain = true,
+                                          .intervals = intervals,
+                                          .threads = 1};
+            assert_int_equal(vt_certify_open(&c, graph->g, &o, &e), VT_OK);
+            assert_int_equal(vt_certify_point(c, n.x, label, &got, &e), VT_OK);
+            t_le(least - 1e-4, got.margin, "margin, intervals %d", intervals);
+            t_le(got.margin, near, "margin against points, intervals %d", intervals);
+            assert_true((got.radius == eps) == (got.margin > 0));
+            vt_certify_close(c);
+        }
+        vt_network_close(graph);
+        net_close(&n, "certificates");
+    }
+}
+
 /* ---- the gradient ---- */
 
 static double loss_of(net *n, double *grad) {
@@ -191,12 +248,40 @@ static void test_gradient(void **state) {
     }
 }
 
+/* ---- the start ---- */
+
+/* Rows of |w| add up to what keeps radii: 2 where |v| or relu follow (Shi et al. 2021), of square matrices a part. */
+static void test_start(void **state) {
+    (void)state;
+    vt_model *m;
+    vt_err e = {0};
+    vt_config c = {.arch = "vit", .attn = "dot", .image = 16, .patch = 4, .dim = 64, .depth = 1, .heads = 2};
+    c.hidden = 256, c.classes = 10, c.qkv_bias = true, c.ln_eps = 1e-6, c.attn_scale = 1;
+    c.init = VT_INIT_RULE_INTERVAL;
+    for (int k = 0; k < 3; k++) c.std[k] = 1;
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_model_init(m, 1), VT_OK);
+    static const char *const names[] = {"patch_embed.proj.weight", "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight",
+                                        "blocks.0.attn.proj.weight"};
+    for (size_t i = 0; i < T_COUNT(names); i++) {
+        const vt_param *p = vt_model_param(m, names[i]);
+        const size_t rows = (size_t)p->shape[0];
+        double sum = 0, diagonal = 0;
+        for (size_t k = 0; k < p->numel; k++) sum += fabs((double)m->w[p->offset + k]) / (double)rows;
+        for (size_t k = 0; i == 3 && k < rows; k++) diagonal += (double)m->w[p->offset + k * rows + k] / (double)rows;
+        t_le(fabs(sum - (i == 3 ? 1.3 : 2)), 0.1, "%s: mean of a row's sum", names[i]); /* of 3,000 and more numbers */
+        t_le(fabs(diagonal - (i == 3 ? 0.7 : 0)), 0.02, "%s: diagonal", names[i]);
+    }
+    vt_model_close(m);
+}
+
 /* ---- whole runs ---- */
 
-#define RUN                                                                                                            \
+#define RUN RUN_AT("eps: 2/255, ramp_end: 0.7")
+#define RUN_AT(attack)                                                                                                 \
     "epochs: 3\nbatch: 16\nmicro_batch: 4\nlr: 0.01\noptimiser: adamw\nobjective: ibp\n"                               \
     "model: {preset: shift_cifar_dim144_depth6, patch: 8, dim: 18, hidden: 18, depth: 2, forms: init=interval}\n"      \
-    "attack: {eps: 2/255, ramp_end: 0.7}\naugment: {crop: 2, mix_prob: 0}\nprobe: {images: 4, split: test}\n"
+    "attack: {" attack "}\naugment: {crop: 2, mix_prob: 0}\nprobe: {images: 4, split: test}\n"
 
 static void test_runs(void **state) {
     (void)state;
@@ -207,13 +292,18 @@ static void test_runs(void **state) {
     t_says(train(RUN, NULL, in("part"), (options){.threads = 2, .max_steps = 3}, &e), VT_INTERRUPTED, &e, "of 6", "");
     check_train(RUN, in("part"), (options){.resume = true});
     same_run(in("one"), in("part"));
-    check_train(RUN "ibp: {weight: 0}\n", in("clean"), (options){.threads = 1});
+    check_train(RUN_AT("eps: 0.5, ramp_begin: 1, ramp_end: 1"), in("ramp"),
+                (options){.threads = 1}); /* at eps 0 to the end */
+    assert_int_equal(lines(in("ramp"), "\"loss\":2."), 9);
     assert_int_equal(lines(in("one"), "\"robust_train\":null"), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_values, t_drop),
                                        cmocka_unit_test_teardown(test_points, t_drop),
-                                       cmocka_unit_test_teardown(test_gradient, t_drop), cmocka_unit_test(test_runs)};
+                                       cmocka_unit_test_teardown(test_certificates, t_drop),
+                                       cmocka_unit_test_teardown(test_gradient, t_drop),
+                                       cmocka_unit_test(test_start),
+                                       cmocka_unit_test(test_runs)};
     return cmocka_run_group_tests(tests, setup, remove_tmp);
 }
