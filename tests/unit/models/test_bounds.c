@@ -38,7 +38,7 @@ static net net_open(uint64_t seed) {
     n.w = t_doubles(n.m->params.total, seed, 0.4), n.x = t_doubles(B * PIXELS, seed + 1, 0.5);
     for (int i = 0; i < B * PIXELS; i++) n.x[i] = fmin(fmax(0.5 + n.x[i], 0), 1);
     for (int i = 0; i < B; i++) n.target[i * CLASSES + (i + (int)seed) % CLASSES] = 1;
-    n.s->master = n.w, n.s->bounds = &n.bounds;
+    n.s->master = n.w;
     return n;
 }
 
@@ -222,6 +222,7 @@ static void test_certificates(void **state) {
 static double loss_of(net *n, double *grad) {
     double dz[2 * B * CLASSES];
     vt_step_sums sums;
+    n->s->bounds = &n->bounds;
     double *ignored = grad ? grad : calloc(n->m->params.total, sizeof *ignored), weight = 0.7;
     vt_micro_gradient_f64(ignored, &sums, n->s, vt_objective_find_f64("ibp"), &weight, n->x, n->target, B, 1, dz);
     if (!grad) free(ignored);
