@@ -5,7 +5,7 @@ load helpers
 
 PIXELS="--mean 0.5 --std 0.5"
 
-vits() { ls "$ROOT"/weights/*/model.safetensors | grep -v cifar10-lipschitz; }
+vits() { ls "$ROOT"/weights/*/model.safetensors | grep -v -e cifar10-lipschitz -e cifar10-ibp; }
 bare() { st_edit "$1" "${2:-bare.safetensors}" 'del(.__metadata__)'; }
 # The names that nn.TransformerEncoder gives, which maps/vit-encoderlayer.map knows.
 torch() {

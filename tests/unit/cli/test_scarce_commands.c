@@ -172,7 +172,8 @@ static const struct {
                "8, depth: 1, heads: 2, hidden: 8, patch: 16}\nprobe: {images: 2}\nema: 0.9\nmsvp: {lambda: "
                "1e-3}\northo: {variant: VAR-III, lambda: 1e-3}\n"},
     {"b.yaml", "epochs: 1\nbatch: 8\nmicro_batch: 8\nobjective: ibp\nattack: {eps: 2/255}\nmodel: {preset: "
-               "shift_cifar_dim144_depth6, dim: 9, hidden: 9, depth: 1, patch: 16}\naugment: {mix_prob: 0}\nprobe: {images: 0}\n"},
+               "shift_cifar_dim144_depth6, dim: 9, hidden: 9, depth: 1, patch: 16}\naugment: {mix_prob: 0}\nprobe: "
+               "{images: 0}\n"},
     {"t.json", "{\"cells\": [{\"kind\": \"time\"}], \"orderings\": [{\"seeds\": 0, \"verdict\": \"open\"}]}"},
     {"order", "b\na\n"},
     {"list.csv", "linear.onnx,unsat.vnnlib,9\nlinear.onnx,sat.vnnlib,9\n"},
