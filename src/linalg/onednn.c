@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS 64 /* shapes a thread keeps; a network has about twenty */
+#define SLOTS 128 /* shapes a thread keeps; a network has about twenty */
 
 typedef struct slot {
     vt_product shape;
@@ -24,24 +24,27 @@ typedef struct cache {
     dnnl_stream_t stream;
     struct {
         slot slots[SLOTS];
-        int used;
+        int used, oldest;
     } of[2]; /* products of floats, of bfloat16: neither takes the other's places */
 } cache;
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Frees what a slot holds and empties it. */
+static void empty_slot(slot *s) {
+    if (s->primitive) dnnl_primitive_destroy(s->primitive);
+    if (s->a) dnnl_memory_destroy(s->a);
+    if (s->b) dnnl_memory_destroy(s->b);
+    if (s->c) dnnl_memory_destroy(s->c);
+    *s = (slot){0};
+}
+
 /* Frees a thread's cache of primitives, when the thread ends. */
 static void cache_free(void *p) {
     cache *c = p;
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < c->of[k].used; i++) {
-            slot *s = &c->of[k].slots[i];
-            if (s->primitive) dnnl_primitive_destroy(s->primitive);
-            if (s->a) dnnl_memory_destroy(s->a);
-            if (s->b) dnnl_memory_destroy(s->b);
-            if (s->c) dnnl_memory_destroy(s->c);
-        }
+        for (int i = 0; i < c->of[k].used; i++) empty_slot(&c->of[k].slots[i]);
     if (c->stream) dnnl_stream_destroy(c->stream);
     if (c->engine) dnnl_engine_destroy(c->engine);
     free(c);
@@ -173,8 +176,8 @@ static void build_primitive(cache *c, slot *s) {
     free_description(a), free_description(b), free_description(out);
 }
 
-/* Returns the slot of a shape, built at its first call (build_primitive); NULL: there are SLOTS other shapes
- * already. */
+/* Returns the slot of a shape, built (build_primitive) unless it is there. Beyond SLOTS shapes the oldest makes room,
+ * so that which library multiplies a shape never depends on what was multiplied before. */
 static slot *find_or_build_slot(cache *c, const vt_product *p) {
     int *used = &c->of[p->bf16].used;
     for (int i = 0; i < *used; i++) {
@@ -183,8 +186,15 @@ static slot *find_or_build_slot(cache *c, const vt_product *p) {
             q->ta == p->ta && q->tb == p->tb && q->add == p->add && q->bf16 == p->bf16 && q->order == p->order)
             return &c->of[p->bf16].slots[i];
     }
-    if (*used == SLOTS) return NULL;
-    slot *s = &c->of[p->bf16].slots[(*used)++];
+    slot *s;
+    if (*used < SLOTS) {
+        s = &c->of[p->bf16].slots[(*used)++];
+    } else {
+        int *oldest = &c->of[p->bf16].oldest;
+        s = &c->of[p->bf16].slots[*oldest];
+        *oldest = (*oldest + 1) % SLOTS;
+        empty_slot(s);
+    }
     s->shape = *p;
     build_primitive(c, s);
     return s;
@@ -194,7 +204,7 @@ static slot *find_or_build_slot(cache *c, const vt_product *p) {
 static bool execute_product(const vt_product *p, const void *a, const void *b, float *c) {
     cache *here = thread_cache();
     slot *s = here ? find_or_build_slot(here, p) : NULL;
-    if (!s || !s->primitive) return false;
+    if (!s || !s->primitive) return false; /* oneDNN refuses the shape, which the slot remembers */
     if (!c) return true;
     /* the library takes non-const handles, but reads only */
     dnnl_memory_set_data_handle(s->a, (void *)(size_t)a);
