@@ -4,6 +4,7 @@
 #ifndef VT_DOUBLE
 #include <string.h>
 #include "linalg/gemm.h"
+#include "linalg/kernels.h"
 #include "nn/lanes.h"
 
 typedef enum way { NONE, WINOGRAD, DEPTHWISE, WINDOWS } way;
@@ -40,9 +41,12 @@ bool vt_convolution_fits(const vt_convolution *s) { return way_of(s) != NONE; }
 
 /* ---- products with matrices in stripes of columns, each [k, width] ---- */
 
-/* Columns of a stripe. Winograd's few tiles at a time are for linalg/small, which takes NARROW ones of up to
- * LONGEST rows; many pixels are for oneDNN, which is up to a seventh faster with stripes three times as wide. */
+/* Columns of a stripe: NARROW ones of up to LONGEST rows are for linalg/small, which takes few rows of pixels, as
+ * Winograd's tiles are, and with AVX-512 many; WIDE ones for oneDNN, which with AVX2 is up to a seventh faster so. */
 enum { NARROW = 64, WIDE = 192, LONGEST = 512 };
+
+/* Returns the columns of a stripe of a matrix that many pixels are multiplied by. */
+static int stripe_of_many(void) { return vt_small_here() == VT_SMALL_AVX512 ? NARROW : WIDE; }
 
 /* c [m, n] = a [m, k] b, or += with add; b [k, n] in such stripes (place_in_stripes) */
 static void multiply_stripes(float *c, int ldc, const float *a, int lda, const float *b, int m, int k, int n,
@@ -302,7 +306,7 @@ static void forward_windows(float *y, float *work, const float *x, const float *
         if (a == work) copy_windows(work, (float *)(size_t)x, s, from, to, false);
         for (int i = 0; bias && i < m; i++)
             memcpy(out + (size_t)i * (size_t)s->out, bias, (size_t)s->out * sizeof *out);
-        multiply_stripes(out, s->out, a, k, packed, m, k, s->out, WIDE, bias != NULL);
+        multiply_stripes(out, s->out, a, k, packed, m, k, s->out, stripe_of_many(), bias != NULL);
     }
 }
 
@@ -315,8 +319,8 @@ static void backward_windows(float *dx, float *work, const float *dy, const floa
     for (int from = 0; from < s->ho; from += step) {
         const int to = from + step < s->ho ? from + step : s->ho, m = (to - from) * s->wo;
         float *col = whole ? dx + (size_t)from * (size_t)s->wo * (size_t)s->in : work;
-        multiply_stripes(col, k, dy + (size_t)from * (size_t)s->wo * (size_t)s->out, s->out, packed, m, s->out, k, WIDE,
-                         whole && add);
+        multiply_stripes(col, k, dy + (size_t)from * (size_t)s->wo * (size_t)s->out, s->out, packed, m, s->out, k,
+                         stripe_of_many(), whole && add);
         if (!whole) copy_windows(work, dx, s, from, to, true);
     }
 }
@@ -359,8 +363,8 @@ void vt_convolution_pack(float *to, const vt_convolution *s, const float *w, con
                 if (way_of(s) == DEPTHWISE) {
                     to[k * s->out + o] = back[(taps - 1 - k) * s->out + o] = v;
                 } else {
-                    to[place_in_stripes(k * in + i, o, rows, s->out, WIDE)] = v;
-                    back[place_in_stripes(o, k * in + i, s->out, rows, WIDE)] = v;
+                    to[place_in_stripes(k * in + i, o, rows, s->out, stripe_of_many())] = v;
+                    back[place_in_stripes(o, k * in + i, s->out, rows, stripe_of_many())] = v;
                 }
             }
 }
