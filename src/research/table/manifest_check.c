@@ -100,7 +100,7 @@ static vt_status check_names(const vt_manifest *m, vt_manifest_kind which, const
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
     static const char taken[] =
         " data extra images split attack profile surrogate as-published eight-bit eps individual targets norm threat "
-        "certify certify-first box hours minutes "
+        "certify certify-first box patch hours minutes "
         "seed seeds wrap out resume threads init from no-selftest verbose set dry-run expect-robust skip-not-finite "
         "max-steps exhaustive corruption severity json quiet fail-under batch oracle oracle-timeout surrogate-oracle "
         "search ";
