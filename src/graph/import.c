@@ -298,6 +298,7 @@ static vt_status read_initializers(vt_import *im, vt_err *e) {
 
 static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e);
 
+/* Returns the file's function that node n calls; NULL: it calls none. */
 static const vt_onnx_function *find_function(const vt_import *im, const vt_onnx_node *n) {
     for (int i = 0; i < im->file->n_functions; i++)
         if (!strcmp(im->file->functions[i].name, n->op) && !strcmp(im->file->functions[i].domain, n->domain))

@@ -2,6 +2,7 @@
 /* Constant integers times or over powers of two. */
 #include "graph/elementwise.h"
 
+/* Imports a BitShift by constants as a product with powers of two. */
 static vt_status import_shift(vt_import *im, vt_err *e) {
     int by;
     VT_TRY(vt_input_count(im, 2, 2, e));

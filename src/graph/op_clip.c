@@ -20,6 +20,7 @@ static vt_status read_limit(vt_import *im, int k, const char *name, double *out,
     return VT_OK;
 }
 
+/* Imports a Clip; limits that are no constants become Max and Min. */
 static vt_status import_clip(vt_import *im, vt_err *e) {
     double with[2] = {-INFINITY, INFINITY};
     int low, high, y = vt_input(im, 0);

@@ -48,6 +48,7 @@ typedef struct rooms {
     size_t weights, x, y, all;
 } rooms;
 
+/* Returns where windows, scaled weights and maps in the other order begin in the workspace. */
 static rooms rooms_of(const vt_conv *p, const vt_node *n) {
     const size_t in = (size_t)(p->w.channels / p->groups * p->w.taps), pixels = (size_t)p->w.pixels_out;
     rooms r = {.weights = p->plain ? 0 : in * pixels};

@@ -4,6 +4,7 @@
 
 static inline real power(real a, real b) { return b == 1 ? a : b == 2 ? a * a : b == 3 ? a * a * a : pow(a, b); }
 
+/* Imports a Pow, whose result is of the base's kind. */
 static vt_status import_pow(vt_import *im, vt_err *e) {
     const int in[2] = {vt_input(im, 0), vt_input(im, 1)};
     int y;

@@ -2,6 +2,7 @@
 /* A range of some sides, by steps. */
 #include "graph/op.h"
 
+/* Returns v, at least `least` and at most `most`. */
 static int64_t clamp_index(int64_t v, int64_t least, int64_t most) { return v < least ? least : v > most ? most : v; }
 
 static vt_status import(vt_import *im, vt_err *e) {

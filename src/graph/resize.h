@@ -16,4 +16,5 @@ typedef struct vt_resize {
     bool antialias, exclude_outside;
 } vt_resize;
 
+/* Emits x resized by r, side after side: products with constant matrices, or (nearest) a move. VT_E_FORMAT. */
 vt_status vt_emit_resize(vt_import *im, int x, const vt_resize *r, int *y, vt_err *e);

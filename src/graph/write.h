@@ -43,6 +43,8 @@ int vt_put_real(vt_put *p, double v);
 
 /* ---- nodes; each returns its output ---- */
 
+/* Adds a node of operator op; -1 if an input is -1 or there is no memory, which the file's writing tells. attr: up
+ * to a name of NULL, or NULL. */
 int vt_put_node(vt_put *p, const char *op, const int *in, int n_in, const vt_put_attr *attr);
 int vt_put_unary(vt_put *p, const char *op, int a);
 int vt_put_binary(vt_put *p, const char *op, int a, int b);
@@ -51,11 +53,13 @@ int vt_put_along(vt_put *p, const char *op, int a, int b, int64_t axis);
 int vt_put_reduce(vt_put *p, const char *op, int a, int64_t axis); /* the side stays, of length 1 */
 /* Adds a Reshape of a; dims: 0 keeps its side at that place. */
 int vt_put_reshape(vt_put *p, int a, const vt_dims *dims);
+/* Adds a Transpose: side k of the result is side order->d[k] of a. */
 int vt_put_transpose(vt_put *p, int a, const vt_dims *order);
 /* Adds a with the last two of its `rank` sides exchanged; vt_put_times_transposed: a product of a with b^T. */
 int vt_put_transpose_last(vt_put *p, int a, int rank);
 int vt_put_times_transposed(vt_put *p, int a, int b, int rank);
 int vt_put_concat(vt_put *p, int a, int b, int64_t axis);
+/* Adds a's numbers [from, to) along an axis. */
 int vt_put_slice(vt_put *p, int a, int64_t axis, int64_t from, int64_t to);
 /* Adds zeros before and after a's numbers along an axis of `rank`. */
 int vt_put_pad(vt_put *p, int a, int rank, int axis, int64_t before, int64_t after);

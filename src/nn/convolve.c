@@ -11,6 +11,7 @@ typedef enum way { NONE, WINOGRAD, DEPTHWISE, WINDOWS } way;
 
 enum { POINTS = 16 }; /* of a tile: 4 x 4 numbers in, 2 x 2 out */
 
+/* Returns whether stride and dilation are 1. */
 static bool has_plain_steps(const vt_convolution *s) {
     return s->stride[0] == 1 && s->stride[1] == 1 && s->step[0] == 1 && s->step[1] == 1;
 }
@@ -80,6 +81,7 @@ typedef struct tiles {
     float *v, *m, *zeros; /* [POINTS, TILES, in], [POINTS, TILES, out], [in] */
 } tiles;
 
+/* Returns the tiles of a map and where their numbers lie in work. */
 static tiles tiles_of(const vt_convolution *s, float *work) {
     tiles t = {.s = s, .across = (s->wo + 1) / 2};
     t.count = (s->ho + 1) / 2 * t.across;
@@ -327,6 +329,7 @@ static void backward_windows(float *dx, float *work, const float *dy, const floa
 
 /* ---- any of them ---- */
 
+/* Returns the floats of the weights in one of their two orders, forward's or backward's. */
 static size_t packed_half(const vt_convolution *s) {
     const size_t matrix = (size_t)s->in / (size_t)s->groups * (size_t)s->out;
     const size_t n = matrix * (way_of(s) == WINOGRAD ? POINTS : (size_t)(s->kernel[0] * s->kernel[1]));
