@@ -23,7 +23,7 @@ EPS=$(sed -n 's/^DEMO ?=.*--eps \([^ ]*\).*/\1/p' "$ROOT/Makefile") # what `make
 
 @test "embedded: a trained checkpoint tells its recipe, which is the one in recipes" {
     for name in cifar10_standard cifar10_standard_msvp cifar10_at cifar10_at_msvp shapes10_plain shapes10_specformer \
-        lipschitz_cifar10:cifar10-lipschitz ibp_cifar10:cifar10-ibp; do
+        lipschitz_cifar10:cifar10-lipschitz ibp_cifar10:cifar10-ibp gaussian_cifar10:cifar10-gaussian; do
         w=${name#*:} name=${name%:*}
         w=$ROOT/weights/${w//_/-}/model.safetensors
         # it watched test images (weights/README.md); there are 90 images
