@@ -94,8 +94,7 @@ static const struct {
           "images broken by that alone", PARANOID),
     CHECK(HEAD, "head", 0.1, 0.95,
           "what moves a head fitted to the same features moves the model's own logits, by a twentieth of that at "
-          "least, "
-          "or of their own mean change a step over 16 such steps (at most 10 % of images excepted)",
+          "least, or of their own mean change a step over 16 such steps (at most 10 % of images excepted)",
           "images on which it does not", PARANOID),
     CHECK(SMOOTH, "smoothed", 0.05, 0,
           "gradients averaged over noise of the ball's size break at most 5 % of what plain ones left",
