@@ -162,6 +162,8 @@ static char *text_of(const json_t *o, size_t flags, bool longest) {
     return vt_text_stream_close(&w);
 }
 
+json_t *vt_json_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
 char *vt_json_text(const json_t *o, size_t flags) { return text_of(o, flags, false); }
 char *vt_json_hashed(const json_t *o, size_t flags) { return text_of(o, flags, true); }
 

@@ -36,6 +36,8 @@ enum { VT_NUMBER_ROOM = 32 };
 /* Writes a finite v into buf with the fewest of 15, 16 and 17 digits that read back as v, an integer without a point;
  * returns the length. */
 int vt_json_number(char buf[VT_NUMBER_ROOM], double v);
+/* Returns v as a number, null unless finite; NULL: no memory. */
+json_t *vt_json_real(double v);
 /* Returns o as json_dumps does, with short numbers; to be freed. NULL: no memory (o NULL is none either). */
 char *vt_json_text(const json_t *o, size_t flags);
 /* Writes o as vt_json_text and a line's end to a stream. false: no memory (o NULL is none either). */

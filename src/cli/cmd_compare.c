@@ -100,17 +100,15 @@ static void print_changed(const vt_pair *rows, int n) {
 
 /* ---- --json ---- */
 
-static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 /* Returns a row of a comparison as an object of `compare --json`; NULL: no memory. */
 static json_t *row_json(const vt_pair *r) {
     json_t *o =
         json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s,s:[f,f]}", "row", r->name, "kind", r->norms ? "norms" : "right",
                   "images", (json_int_t)r->images, "only_a", (json_int_t)r->only_a, "only_b", (json_int_t)r->only_b,
-                  "p", real_or_null(r->test.two_sided), "p_holm", real_or_null(r->adjusted), "b_better",
+                  "p", vt_json_real(r->test.two_sided), "p_holm", vt_json_real(r->adjusted), "b_better",
                   vt_claim_name(r->b_better), "interval95", 100 * r->low, 100 * r->high);
-    json_object_update_new(o, r->norms ? json_pack("{s:o,s:o}", "median_a", real_or_null(r->median_a), "median_b",
-                                                   real_or_null(r->median_b))
+    json_object_update_new(o, r->norms ? json_pack("{s:o,s:o}", "median_a", vt_json_real(r->median_a), "median_b",
+                                                   vt_json_real(r->median_b))
                                        : json_pack("{s:I,s:I}", "right_a", (json_int_t)r->right_a, "right_b",
                                                    (json_int_t)r->right_b));
     if (r->remark) json_object_set_new(o, "remark", json_string(r->remark));

@@ -362,27 +362,25 @@ static vt_status write_log_line(vt_run *run, json_t *o, vt_err *e) {
     return good ? VT_OK : vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
 }
 
-/* Returns a number, or null if it is not finite: JSON has no NaN and no infinity. */
-static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 /* Returns right / of, or null if it is not finite. */
-static json_t *ratio_or_null(double right, double of) { return real_or_null(right / of); }
+static json_t *ratio_or_null(double right, double of) { return vt_json_real(right / of); }
 /* Returns a number, or null if it is negative or not finite. */
-static json_t *nonnegative_or_null(double v) { return v >= 0 ? real_or_null(v) : json_null(); }
+static json_t *nonnegative_or_null(double v) { return v >= 0 ? vt_json_real(v) : json_null(); }
 
 /* Adds each penalty's value at the last step, or its mean over the epoch's steps. */
 static void put_penalties(json_t *o, const vt_run *run, bool mean) {
     for (int i = 0; i < run->n_penalties; i++)
         json_object_set_new(o, run->penalties[i].key,
-                            real_or_null(mean ? run->penalties[i].sum / run->n.steps : run->penalties[i].last));
+                            vt_json_real(mean ? run->penalties[i].sum / run->n.steps : run->penalties[i].last));
 }
 
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e) {
     const vt_step_sums *s = &run->batch.sums;
     size_t before = vt_json_refused();
     json_t *o = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "step", (json_int_t)run->step, "epoch",
-                          real_or_null((double)run->step / (double)run->per_epoch), "loss",
-                          real_or_null(s->loss / (double)s->images), "lr", real_or_null(lr), "grad_norm",
-                          real_or_null(norm), "seconds", real_or_null(seconds));
+                          vt_json_real((double)run->step / (double)run->per_epoch), "loss",
+                          vt_json_real(s->loss / (double)s->images), "lr", vt_json_real(lr), "grad_norm",
+                          vt_json_real(norm), "seconds", vt_json_real(seconds));
     put_penalties(o, run, false);
     return write_log_line(run, vt_json_whole(o, before), e);
 }
@@ -392,11 +390,11 @@ vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double r
     bool attacked = vt_reads_worst_f32(run->batch.objective);
     size_t before = vt_json_refused();
     json_t *o =
-        json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", real_or_null(n->loss / n->images),
-                  "lr", real_or_null(lr), "clean_train", ratio_or_null(n->right_clean, n->clean_images), "robust_train",
+        json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", vt_json_real(n->loss / n->images),
+                  "lr", vt_json_real(lr), "clean_train", ratio_or_null(n->right_clean, n->clean_images), "robust_train",
                   attacked ? ratio_or_null(n->right_adv, n->images) : json_null(), "clean_probe",
                   nonnegative_or_null(clean), "robust_probe", nonnegative_or_null(robust), "seconds",
-                  real_or_null(seconds));
+                  vt_json_real(seconds));
     put_penalties(o, run, true);
     return write_log_line(run, vt_json_whole(o, before), e);
 }

@@ -173,15 +173,12 @@ static void write_csv(FILE *f, const vt_curve *c) {
     }
 }
 
-/* Returns a number; one that is not finite, which JSON lacks, as null. */
-static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 /* Returns entry k as an object; vanished and not_finite only where they are not 0. */
 static json_t *entry_json(const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
     json_t *o = json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps",
-                          real_or_null(a->eps), "tried", (json_int_t)a->tried, "found", (json_int_t)a->found, "median",
-                          real_or_null(vt_curve_median(c, k)), "gradients", (json_int_t)a->gradients, "forwards",
+                          vt_json_real(a->eps), "tried", (json_int_t)a->tried, "found", (json_int_t)a->found, "median",
+                          vt_json_real(vt_curve_median(c, k)), "gradients", (json_int_t)a->gradients, "forwards",
                           (json_int_t)a->forwards);
     if (a->vanished) json_object_set_new(o, "vanished", json_integer((json_int_t)a->vanished));
     if (a->not_finite) json_object_set_new(o, "not_finite", json_integer((json_int_t)a->not_finite));
@@ -193,9 +190,9 @@ static json_t *image_json(const vt_curve *c, size_t i) {
     const vt_curve_image *im = &c->images[i];
     json_t *norms = json_array(), *o;
     for (int k = 0; k < c->n_entries; k++)
-        json_array_append_new(norms, real_or_null(c->norms[i * (size_t)c->n_entries + (size_t)k]));
+        json_array_append_new(norms, vt_json_real(c->norms[i * (size_t)c->n_entries + (size_t)k]));
     o = json_pack("{s:i,s:i,s:i,s:b,s:o,s:b,s:o}", "image", im->image, "label", im->label, "pred", im->pred, "right",
-                  im->right, "distance", real_or_null(im->distance), "borderline", im->borderline, "norms", norms);
+                  im->right, "distance", vt_json_real(im->distance), "borderline", im->borderline, "norms", norms);
     json_object_set_new(o, "attack", im->entry < 0 ? json_null() : json_integer(im->entry));
     return o;
 }

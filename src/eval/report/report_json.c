@@ -22,8 +22,6 @@ static json_t *accuracy_json(const char *name, int64_t count, int64_t total) {
                      percent_of(count, total), "interval95", interval_json(count, total));
 }
 
-static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 /* Sets o[key] to a count, unless it is 0. */
 static void set_count(json_t *o, const char *key, int64_t count) {
     if (count) json_object_set_new(o, key, json_integer((json_int_t)count));
@@ -65,10 +63,10 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
                   (json_int_t)en->all.borderline, "invalid", (json_int_t)en->all.invalid, "total", (json_int_t)total,
                   "percent", percent_of(en->all.robust, total), "interval95", interval_json(en->all.robust, total),
                   "gradients", (json_int_t)en->all.gradients, "forwards", (json_int_t)en->all.forwards, "median_linf",
-                  real_or_null(en->median[VT_LINF]), "median_l2", real_or_null(en->median[VT_L2]), "median_l1",
-                  real_or_null(en->median[VT_L1]), "stages", stages);
+                  vt_json_real(en->median[VT_LINF]), "median_l2", vt_json_real(en->median[VT_L2]), "median_l1",
+                  vt_json_real(en->median[VT_L1]), "stages", stages);
     char text[600];
-    if (s->header->norm == VT_L0) json_object_set_new(o, "median_l0", real_or_null(en->median[VT_L0]));
+    if (s->header->norm == VT_L0) json_object_set_new(o, "median_l0", vt_json_real(en->median[VT_L0]));
     set_count(o, "not_finite", en->all.not_finite);
     json_t *remarks = json_array();
     for (int k = 0; vt_entry_remark(en, k, text, sizeof text); k++) json_array_append_new(remarks, json_string(text));

@@ -36,13 +36,10 @@ void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes) {
             }
 }
 
-/* JSON number; null if v is NaN or infinite. */
-static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 /* A seed's number of images that are right, or its singular value; null if it is not there. */
 static json_t *seed_json(const vt_table_cell *c, int seed) {
     int64_t right = 0;
-    if (c->kind == VT_CELL_SIGMA) return real_or_null(c->value[seed]);
+    if (c->kind == VT_CELL_SIGMA) return vt_json_real(c->value[seed]);
     for (int64_t i = 0; c->right[seed] && i < c->total; i++) right += c->right[seed][i];
     return c->right[seed] ? json_integer(right) : json_null();
 }
@@ -60,10 +57,10 @@ static json_t *cell_json(const vt_table *t, const vt_table_notes *notes, int r, 
             json_array_append_new(marks, json_integer(k + 1));
     return json_pack("{s:s,s:s,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:b,s:o,s:o,s:o}", "row", t->m->rows[r].name, "data",
                      t->m->data[d].name, "attack", t->m->attacks[a].name, "kind", kinds[c->kind], "images",
-                     (json_int_t)c->total, "seeds", counts, "value", real_or_null(c->mean), "low", real_or_null(c->low),
-                     "high", real_or_null(c->high), "best", c->best, "published",
-                     real_or_null(c->published >= 0 ? t->published->cells[c->published].value : NAN), "difference",
-                     real_or_null(c->difference), "footnotes", marks);
+                     (json_int_t)c->total, "seeds", counts, "value", vt_json_real(c->mean), "low", vt_json_real(c->low),
+                     "high", vt_json_real(c->high), "best", c->best, "published",
+                     vt_json_real(c->published >= 0 ? t->published->cells[c->published].value : NAN), "difference",
+                     vt_json_real(c->difference), "footnotes", marks);
 }
 
 /* [least, most, backbones], or null if there is none. */
@@ -81,11 +78,11 @@ static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
         json_pack("{s:b,s:s,s:s,s:o,s:s,s:s,s:b,s:o,s:s,s:b,s:I,s:i,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:i}", "primary",
                   p != NULL, "above", t->m->rows[o->above].name, "below", t->m->rows[o->below].name, "frontier",
                   frontier, "data", t->m->data[o->data].name, "attack", t->m->attacks[o->attack].name, "as_published",
-                  o->published, "published_gap", real_or_null(o->gap), "verdict", vt_table_verdict_name(o->verdict),
+                  o->published, "published_gap", vt_json_real(o->gap), "verdict", vt_table_verdict_name(o->verdict),
                   "smaller_than_published", o->smaller, "images", (json_int_t)o->d.images, "seeds", o->d.seeds, "for",
-                  (json_int_t)o->d.for_it, "against", (json_int_t)o->d.other, "points", real_or_null(o->d.points),
-                  "low", real_or_null(o->d.low), "high", real_or_null(o->d.high), "p", real_or_null(o->d.p), "p_holm",
-                  real_or_null(o->corrected ? o->adjusted : NAN), "outside", o->d.outside);
+                  (json_int_t)o->d.for_it, "against", (json_int_t)o->d.other, "points", vt_json_real(o->d.points),
+                  "low", vt_json_real(o->d.low), "high", vt_json_real(o->d.high), "p", vt_json_real(o->d.p), "p_holm",
+                  vt_json_real(o->corrected ? o->adjusted : NAN), "outside", o->d.outside);
     if (p && p->at >= 0) json_object_set_new(j, "at", json_string(t->m->attacks[p->at].name));
     json_object_set_new(j, "untested", o->untested ? json_string(o->untested) : json_null());
     json_object_set_new(j, "published_range", range_json(&o->all));
@@ -97,7 +94,7 @@ static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
 static json_t *calibration_json(const vt_table *t, int k) {
     vt_best b = vt_table_best(t, k);
     return json_pack("{s:s,s:o,s:o,s:b}", "name", t->m->calibrations[k].name, "best",
-                     b.name ? json_string(b.name) : json_null(), "value", real_or_null(b.value), "inner", b.inner);
+                     b.name ? json_string(b.name) : json_null(), "value", vt_json_real(b.value), "inner", b.inner);
 }
 
 json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes) {
