@@ -10,7 +10,10 @@
 #include "base/status.h"
 
 enum { VT_RANK = 8 };
-#define VT_GRAPH_VALUES ((size_t)1 << 28) /* numbers of one value, at most */
+#ifndef VT_GRAPH_BITS
+#define VT_GRAPH_BITS 28
+#endif
+#define VT_GRAPH_VALUES ((size_t)1 << VT_GRAPH_BITS) /* numbers of one value, at most */
 /* What a file can make its import take: nodes after constants are computed; bytes of constants and index tables, SPARE
  * and TIMES those of the file. */
 enum { VT_GRAPH_NODES = 1 << 15, VT_GRAPH_TIMES = 32 };

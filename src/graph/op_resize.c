@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Sides made longer or shorter: nearest numbers, or linear and cubic interpolation by a product along each side. */
 #include <math.h>
-#include <string.h>
 #include "graph/op.h"
 #include "graph/resize.h"
 
-/* Returns which of the known texts an attribute is, without it the first; NULL: none of them. */
-static const char *text_of(vt_import *im, const char *name, const char *const *known) {
-    for (const char *const *k = known; *k; k++)
-        if (vt_attr_is(im, name, *k, known[0])) return *k;
-    return NULL;
+/* Returns which of the known texts an attribute is, without it the first; -1: none of them. */
+static int text_of(vt_import *im, const char *name, const char *const *known) {
+    for (int k = 0; known[k]; k++)
+        if (vt_attr_is(im, name, known[k], known[0])) return k;
+    return -1;
 }
 
 /* Sets r's modes and numbers by the node's attributes, `outside` of a crop alone; VT_E_FORMAT: a mode that is not
@@ -20,18 +19,17 @@ static vt_status read_attributes(vt_import *im, vt_resize *r, vt_err *e) {
     static const char *const places[] = {"half_pixel",           "asymmetric",
                                          "align_corners",        "pytorch_half_pixel",
                                          "tf_half_pixel_for_nn", "tf_crop_and_resize",
-                                         "half_pixel_symmetric", NULL};
-    const char *mode = text_of(im, "mode", modes);
+                                         "half_pixel_symmetric", NULL}; /* in the order of vt_resize_place */
     const bool first = vt_import_opset(im) < 11; /* Resize of opset 10 is Upsample with another name */
-    r->place = first ? "asymmetric" : text_of(im, "coordinate_transformation_mode", places);
-    r->nearest = first ? "floor" : text_of(im, "nearest_mode", near);
-    if (!mode || !r->place || !r->nearest) return vt_import_fail(im, e, "has a mode that is not read");
-    for (int k = 0; k < 3; k++)
-        if (!strcmp(mode, modes[k])) r->mode = (vt_resize_mode)k;
+    const int mode = text_of(im, "mode", modes),
+              place = first ? VT_PLACE_ASYMMETRIC : text_of(im, "coordinate_transformation_mode", places),
+              nearest = first ? VT_ROUND_FLOOR : text_of(im, "nearest_mode", near);
+    if (mode < 0 || place < 0 || nearest < 0) return vt_import_fail(im, e, "has a mode that is not read");
+    r->mode = (vt_resize_mode)mode, r->place = (vt_resize_place)place, r->nearest = (vt_resize_round)nearest;
     r->cubic = vt_attr_real(im, "cubic_coeff_a", -0.75);
     r->antialias = vt_attr_int(im, "antialias", 0) != 0;
     r->exclude_outside = vt_attr_int(im, "exclude_outside", 0) != 0;
-    if (!strcmp(r->place, "tf_crop_and_resize")) r->outside = vt_attr_real(im, "extrapolation_value", 0);
+    if (r->place == VT_PLACE_CROP) r->outside = vt_attr_real(im, "extrapolation_value", 0);
     return VT_OK;
 }
 
@@ -73,7 +71,7 @@ static vt_status read_sizes(vt_import *im, const vt_dims *d, vt_resize *r, vt_er
         axes[k] = k;
         if (has) VT_TRY(vt_axis(im, named[k], d->rank, &axes[k], e));
     }
-    if (!first && !strcmp(r->place, "tf_crop_and_resize")) VT_TRY(read_list(im, 1, 2 * n, roi, &has_roi, e));
+    if (!first && r->place == VT_PLACE_CROP) VT_TRY(read_list(im, 1, 2 * n, roi, &has_roi, e));
     VT_TRY(read_list(im, first ? 1 : 2, n, scale, &has_scale, e));
     if (!has_scale) VT_TRY(read_list(im, 3, n, size, &has_size, e));
     if (!has_scale && !has_size) return vt_import_fail(im, e, "has neither scales nor sizes");

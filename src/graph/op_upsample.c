@@ -5,7 +5,7 @@
 #include "graph/resize.h"
 
 static vt_status import(vt_import *im, vt_err *e) {
-    vt_resize r = {.place = "asymmetric", .nearest = "floor"};
+    vt_resize r = {.place = VT_PLACE_ASYMMETRIC, .nearest = VT_ROUND_FLOOR};
     double scale[VT_RANK];
     int x, y, v = -1, n = 0;
     VT_TRY(vt_input_count(im, 1, 2, e));

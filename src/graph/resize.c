@@ -2,26 +2,25 @@
 #include "graph/resize.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Returns where number i of side k lies in the input of `in` numbers, by r->place. */
 static double source_of(const vt_resize *r, int k, int64_t i, int64_t in) {
     const double at = (double)i, scale = r->scale[k], out = scale * (double)in, last = (double)in - 1;
-    if (!strcmp(r->place, "align_corners")) return out == 1 ? 0 : at * last / (out - 1);
-    if (!strcmp(r->place, "asymmetric")) return at / scale;
-    if (!strcmp(r->place, "tf_half_pixel_for_nn")) return (at + 0.5) / scale;
-    if (!strcmp(r->place, "pytorch_half_pixel") && r->to.d[k] <= 1) return 0;
-    if (!strcmp(r->place, "tf_crop_and_resize"))
+    if (r->place == VT_PLACE_CORNERS) return out == 1 ? 0 : at * last / (out - 1);
+    if (r->place == VT_PLACE_ASYMMETRIC) return at / scale;
+    if (r->place == VT_PLACE_TF_NEAREST) return (at + 0.5) / scale;
+    if (r->place == VT_PLACE_PYTORCH && r->to.d[k] <= 1) return 0;
+    if (r->place == VT_PLACE_CROP)
         return out > 1 ? r->begin[k] * last + at * (r->end[k] - r->begin[k]) * last / (out - 1)
                        : (r->begin[k] + r->end[k]) * last / 2;
     double shift = 0;
-    if (!strcmp(r->place, "half_pixel_symmetric")) shift = (double)in / 2 * (1 - (double)r->to.d[k] / out);
+    if (r->place == VT_PLACE_SYMMETRIC) shift = (double)in / 2 * (1 - (double)r->to.d[k] / out);
     return shift + (at + 0.5) / scale - 0.5;
 }
 
 /* Is the place outside the input, for tf_crop_and_resize? False for every other rule. */
 static bool lies_outside(const vt_resize *r, double at, int64_t in) {
-    return !strcmp(r->place, "tf_crop_and_resize") && !(at >= 0 && at <= (double)in - 1);
+    return r->place == VT_PLACE_CROP && !(at >= 0 && at <= (double)in - 1);
 }
 
 /* Returns the input's number at or before the place, within [0, in). */
@@ -29,10 +28,9 @@ static int64_t clamp_place(double at, int64_t in) { return at < 0 ? 0 : at > (do
 
 /* Returns the input's number nearest to a place, by r->nearest, within [0, in). */
 static int64_t nearest_of(const vt_resize *r, double at, int64_t in) {
-    const bool prefers_ceil = !strcmp(r->nearest, "round_prefer_ceil");
-    double near = prefers_ceil ? floor(at + 0.5) : ceil(at - 0.5);
-    if (!strcmp(r->nearest, "floor")) near = floor(at);
-    if (!strcmp(r->nearest, "ceil")) near = ceil(at);
+    double near = r->nearest == VT_ROUND_UP_AT_HALF ? floor(at + 0.5) : ceil(at - 0.5);
+    if (r->nearest == VT_ROUND_FLOOR) near = floor(at);
+    if (r->nearest == VT_ROUND_CEIL) near = ceil(at);
     return clamp_place(near, in);
 }
 
@@ -72,11 +70,9 @@ static vt_status resize_nearest(vt_import *im, int x, const vt_resize *r, int *y
     return vt_emit_move(im, x, &r->to, table, r->outside, y, e);
 }
 
-/* Adds r->outside to *y where a place is outside the input of sides d, and the products gave 0. */
-static vt_status add_outside(vt_import *im, const vt_resize *r, const vt_dims *d, int *y, vt_err *e) {
-    size_t n;
+/* Adds r->outside to *y [n] where a place is outside the input of sides d, and the products gave 0. */
+static vt_status add_outside(vt_import *im, const vt_resize *r, const vt_dims *d, size_t n, int *y, vt_err *e) {
     int more;
-    if (!vt_dims_count(&r->to, &n)) return vt_import_fail(im, e, "has a result of more than 2^28 numbers");
     double *p = vt_import_take(im, n + 1, sizeof *p);
     if (!p) return vt_import_memory(im, e);
     for (size_t i = 0, rest; i < n; i++) {
@@ -93,6 +89,8 @@ static vt_status add_outside(vt_import *im, const vt_resize *r, const vt_dims *d
 
 vt_status vt_emit_resize(vt_import *im, int x, const vt_resize *r, int *y, vt_err *e) {
     const vt_dims d = vt_import_value(im, x)->dims;
+    size_t all;
+    if (!vt_dims_count(&r->to, &all)) return vt_import_fail(im, e, "has a result of more than 2^28 numbers");
     if (r->mode == VT_RESIZE_NEAREST) return resize_nearest(im, x, r, y, e);
     *y = x;
     for (int k = 0; k < d.rank; k++) {
@@ -110,5 +108,5 @@ vt_status vt_emit_resize(vt_import *im, int x, const vt_resize *r, int *y, vt_er
         }
         if (!same) VT_TRY(vt_emit_matrix(im, *y, k, m, out, y, e));
     }
-    return r->outside != 0 ? add_outside(im, r, &d, y, e) : VT_OK;
+    return r->outside != 0 ? add_outside(im, r, &d, all, y, e) : VT_OK;
 }
