@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Bounds of every value of a graph over a box of inputs: intervals, and linear functions of the input found by
  * back-substitution (CROWN, Zhang et al. 2018). They hold for real arithmetic and for float32 in any order of
- * summation: each node's result may differ from its formula by `err`, which also covers the double rounding here. How
- * an operator is bounded is a row of relax.c; a family of operators is a file relax_X.c. */
+ * summation, convolutions of 3 x 3 by Winograd's too: each node's result may differ from its formula by `err`, which
+ * also covers the double rounding here. How an operator is bounded is a row of relax.c; a family of operators is a file
+ * relax_X.c. */
 #pragma once
 
 #include "certify/certify.h"
@@ -111,6 +112,12 @@ void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double
 double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size);
 /* Products that node n adds up for each number of its result. */
 double vt_relax_terms(const vt_graph *g, const vt_node *n);
+/* The same if float32 may compute n by Winograd's F(2x2, 3x3) (nn/convolve), else 0. Its tiles also add up and take off
+ * numbers beside the window: their absolute values, through |A| (|G w G'| |B'| |x| |B|) |A'|, are at most VT_TILE_SIZE
+ * times those of the window, wherever x is the same all over the map; in l2, by Schur's test, wherever the norm of the
+ * operator without signs is that of a map that holds a whole window. */
+double vt_relax_tile_terms(const vt_node *n);
+#define VT_TILE_SIZE 16
 /* Sets lo and hi to mid -+ (rad + err). */
 void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad);
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "certify/relax.h"
+#include "graph/conv.h"
 #include "graph/move.h"
 #include "graph/op.h"
 #include "graph/reduce.h"
@@ -17,6 +18,15 @@ double vt_relax_terms(const vt_graph *g, const vt_node *n) {
     if (!strcmp(op->name, "AveragePool")) return (double)((const vt_windows *)n->with)->taps;
     if (!strncmp(op->name, "Reduce", 6)) return (double)((const vt_row_size *)n->with)->cols;
     return 2;
+}
+
+double vt_relax_tile_terms(const vt_node *n) {
+    const vt_conv *p = n->with;
+    if (strcmp(vt_op_at_f64(n->op)->name, "Conv") != 0 || p->groups != 1 || p->w.taps != 9) return 0;
+    for (int s = 0; s < 3; s++)
+        if (p->w.stride[s] != 1 || p->w.dilation[s] != 1) return 0;
+    return (double)p->w.channels +
+           12; /* 2 additions of pixels, 5 roundings of weights, 4 additions of products, bias */
 }
 
 /* The operator without signs, of sizes: |op|(x). */
@@ -52,6 +62,20 @@ static void lose(vt_relax *r, const vt_node *n, const double *size) {
     for (size_t i = 0; i < r->g->values[n->out].n; i++) r->of[n->out].err[i] = one * size[i] + none;
 }
 
+/* Raises err of the node's result to what Winograd's tiles may lose; x: sizes of its inputs. */
+static void lose_in_tiles(vt_relax *r, const vt_node *n, const double **x) {
+    const double terms = vt_relax_tile_terms(n);
+    const size_t in = r->g->values[n->in[0]].n, out = r->g->values[n->out].n;
+    double most = 0;
+    if (terms == 0) return;
+    for (size_t i = 0; i < in; i++) most = fmax(most, x[0][i]);
+    for (size_t i = 0; i < in; i++) r->spare[1][i] = most;
+    x[0] = r->spare[1], size_of(r, n, x, r->spare[0]), most = 0;
+    for (size_t i = 0; i < out; i++) most = fmax(most, r->spare[0][i]);
+    const double lost = vt_relax_loss(r->g, n, terms, VT_TILE_SIZE * most);
+    for (size_t i = 0; i < out; i++) r->of[n->out].err[i] = fmax(r->of[n->out].err[i], lost);
+}
+
 /* Returns the doubles kept of an affine node: its value at 0. */
 static size_t planes_affine(const vt_graph *g, const vt_node *n) { return g->values[n->out].n; }
 
@@ -70,7 +94,7 @@ static vt_status bound_affine(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const double **x = r->rows[0].x;
     inputs_of(r, n, TOP, x), size_of(r, n, x, r->spare[0]);
-    lose(r, n, r->spare[0]);
+    lose(r, n, r->spare[0]), lose_in_tiles(r, n, x);
     inputs_of(r, n, MID, x), vt_relax_forward(r, &r->rows[0], n->op, n, x, r->spare[0]);
     inputs_of(r, n, RAD, x), size_of(r, n, x, r->spare[1]);
     vt_relax_around(r, n->out, r->spare[0], r->spare[1]);

@@ -84,12 +84,20 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
     return VT_OK;
 }
 
+/* Returns the length of what float32 and double may lose in the node's result, in sums whose sizes have length `size`.
+ */
+static double lost_in_all(const vt_spread *s, const vt_node *n, double terms, double size) {
+    if (!(size < VT_SPREAD_LARGEST)) return INFINITY;
+    return vt_relax_loss(s->g, n, terms, size) +
+           vt_relax_loss(s->g, n, terms, 0) * sqrt((double)s->g->values[n->out].n);
+}
+
 /* Returns how far the result may move: each input's distance times the operator's norm, and float32's error. */
 static double spread_affine(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_spread_node *at = &s->at[node];
     const bool parts = vt_spread_is(s, n, "Concat");
-    const double terms = vt_relax_terms(s->g, n);
+    const double terms = vt_relax_terms(s->g, n), tiles = vt_relax_tile_terms(n);
     double size = at->kept[0], moved = 0;
     for (int k = 0; k < n->n_in; k++) {
         if (!vt_spread_moves(s, n->in[k])) continue;
@@ -97,10 +105,8 @@ static double spread_affine(vt_spread *s, int node) {
         size += at->most[k] * (s->len[n->in[k]] + d);
         moved = parts ? hypot(moved, d) : moved + at->gain[k] * d;
     }
-    s->err[n->out] = size < VT_SPREAD_LARGEST
-                         ? vt_relax_loss(s->g, n, terms, size) +
-                               vt_relax_loss(s->g, n, terms, 0) * sqrt((double)s->g->values[n->out].n)
-                         : INFINITY;
+    s->err[n->out] = lost_in_all(s, n, terms, size);
+    if (tiles > 0) s->err[n->out] = fmax(s->err[n->out], lost_in_all(s, n, tiles, VT_TILE_SIZE * size));
     return moved + (s->exact ? 0 : s->err[n->out]);
 }
 

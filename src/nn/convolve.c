@@ -17,11 +17,12 @@ static bool has_plain_steps(const vt_convolution *s) {
 }
 
 /* Returns how a convolution is computed; NONE: not at all. Of maps below 8 x 8 Winograd's transformed weights, 16 / 9
- * as large, would be read for too few tiles. */
+ * as large, would be read for too few tiles; every map has room for a whole window, there and back (certify/relax.h).
+ */
 static way way_of(const vt_convolution *s) {
     const bool wide = s->in % 16 == 0 && s->out % 16 == 0;
     if (s->groups == 1 && wide && has_plain_steps(s) && s->kernel[0] == 3 && s->kernel[1] == 3 && s->before[0] <= 2 &&
-        s->before[1] <= 2 && s->ho * s->wo >= 64)
+        s->before[1] <= 2 && s->ho * s->wo >= 64 && s->h > 2 && s->w > 2 && s->ho > 2 && s->wo > 2)
         return WINOGRAD;
     if (s->groups == 1) return WINDOWS;
     return s->groups == s->in && s->in == s->out && wide && has_plain_steps(s) && s->before[0] < s->kernel[0] &&
