@@ -177,8 +177,8 @@ untouched() { [ ! -e o ] || fail "o was made"; }
     echo "SEED=$seed bats -f 'kill -9' tests/cli/train.bats"
     RANDOM=$seed before=0
     for turn in 1 2 3 4 5; do
-        if [ $turn = 3 ]; then # once just behind a checkpoint of its own, so that there is progress on any machine
-            hold state.safetensors 1 "$VITRINE" train "$LONG" --data "$IMAGES" $ENDLESS --out r --resume --threads 2
+        if [ $turn = 3 ]; then # just behind the second checkpoint: the first may be that of step 0
+            hold state.safetensors 2 "$VITRINE" train "$LONG" --data "$IMAGES" $ENDLESS --out r --resume --threads 2
         else
             begin --resume --threads $((turn % 2 + 1))
             sleep "$(printf 0.%03d $((RANDOM % 250)))"
