@@ -381,6 +381,13 @@ void vt_file_abandon(vt_file *f) {
     close(f->folder);
 }
 
+vt_status vt_file_writable(const char *path, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    vt_file_abandon(&f);
+    return VT_OK;
+}
+
 vt_status vt_file_commit(vt_file *f, vt_err *e) {
     bool whole = fflush(f->stream) == 0 && !ferror(f->stream);
     int why = whole ? 0 : errno ? errno : EIO;

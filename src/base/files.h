@@ -107,6 +107,8 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 
 /* Checks a path: VT_OK if nothing is there or a regular file, so that a whole file may be put there; else VT_E_IO. */
 vt_status vt_file_place(const char *path, vt_err *e);
+/* The same before long work, also that its folder is there and takes a file: begins one and removes it. */
+vt_status vt_file_writable(const char *path, vt_err *e);
 /* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. The caller must have locked dir. */
 void vt_file_tidy(const char *dir, int levels);
 

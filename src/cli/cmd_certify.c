@@ -88,6 +88,7 @@ static vt_status read_options(const vt_cli *c, bound_method *m, vt_certify_optio
     long long threads;
     if (!vt_cli_get(c, "points") || !vt_cli_get(c, "out"))
         return vt_fail(e, VT_E_USAGE, "vitrine certify needs --points FILE.safetensors and --out FILE.json");
+    VT_TRY(vt_file_writable(vt_cli_get(c, "out"), e));
     VT_TRY(vt_cli_threads(c, &threads, e));
     *o = (vt_certify_options){.unboxed = vt_cli_has(c, "unboxed"), .seconds = 60, .threads = (int)threads};
     for (*m = LINEAR; by && *m < METHODS && strcmp(by, methods[*m]);) ++*m;

@@ -77,7 +77,7 @@ static vt_status falsify_one(const vt_cli *c, vt_err *e) {
                        "vitrine falsify needs MODEL and SPEC, or --instances, or --referee (see 'vitrine "
                        "help falsify')");
     VT_TRY(vt_falsify_options_read(&o, c, e));
-    if (out) VT_TRY(vt_file_place(out, e));
+    if (out) VT_TRY(vt_file_writable(out, e));
     VT_TRY(vt_falsify_open(&p, c, c->positional[0], c->positional[1], e));
     vt_status s = vt_falsify(&r, p.spec, &p.network, &o, e);
     if (s == VT_OK && out) s = vt_witness_write(out, true, p.spec, r.sat ? &r.witness : NULL, e);

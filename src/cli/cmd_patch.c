@@ -41,14 +41,6 @@ static vt_status read_held_out(job *j, const vt_cli *c, vt_err *e) {
     return drop_target_class(j, j->held_out, &j->n_held_out, e);
 }
 
-/* Refuses a place where no file can be written, before the work is done. */
-static vt_status check_place(const char *path, vt_err *e) {
-    vt_file f;
-    VT_TRY(vt_file_begin_path(&f, path, e));
-    vt_file_abandon(&f);
-    return VT_OK;
-}
-
 /* Reads all options and opens data and model. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *rate = vt_cli_get(c, "rate"), *out = vt_cli_get(c, "out");
@@ -56,7 +48,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     vt_eval_options *v = &j->v;
     vt_cli_eval_options(v, c);
     if (!out || !vt_ends_in(out, ".png")) return vt_fail(e, VT_E_USAGE, "vitrine patch needs --out FILE.png");
-    VT_TRY(check_place(out, e));
+    VT_TRY(vt_file_writable(out, e));
     VT_TRY(vt_eval_options_read(v, e));
     if (!v->patch.size) return vt_fail(e, VT_E_USAGE, "vitrine patch needs --threat patch:size=N");
     VT_TRY(vt_cli_int(c, "steps", 0, 1000000, 500, &steps, e));

@@ -263,7 +263,9 @@ typedef struct job {
 static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     const char *file = vt_cli_get(c, "adv");
     vt_external *f = &j->f;
-    const char *threat = vt_cli_get(c, "threat");
+    const char *threat = vt_cli_get(c, "threat"), *csv = vt_cli_get(c, "csv"), *json = vt_cli_get(c, "json");
+    if (csv) VT_TRY(vt_file_writable(csv, e));
+    if (json && !vt_script_stream()) VT_TRY(vt_file_writable(json, e));
     if (threat && (vt_cli_has(c, "norm") || vt_cli_has(c, "eps")))
         return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
                        threat);

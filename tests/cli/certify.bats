@@ -84,5 +84,6 @@ safetensors() {
     bad 2 "--norm is 'l0', must be linf, l2 or l1" -- $c --out r --norm l0
     bad 2 "--seconds is '0'" -- $c --out r --seconds 0
     bad 2 "--radius is 'x'" -- $c --out r --radius x
+    bad 1 "none/r: cannot be written" -- certify missing.onnx --points missing --out none/r # before any work
     bad 1 "no known naming scheme" -- certify $N/certify_relu.safetensors --points $N/certify_relu.safetensors --out r
 }

@@ -128,6 +128,8 @@ floats() {
     bad 2 "--eps" -- verify --adv far.safetensors --data "$D" --weights "$W"
     bad 2 "--data" -- verify --adv far.safetensors --weights "$W" --eps 1/255
     refused "--allowance is '0.1'" -- far.safetensors --allowance 0.1
+    bad 1 "none/t.json: cannot be written" -- verify --adv nowhere --data "$D" --weights "$W" --eps 1/255 --json none/t.json
+    bad 1 "none/t.csv: cannot be written" -- verify --adv nowhere --data "$D" --weights "$W" --eps 1/255 --csv none/t.csv
     bad 1 "nowhere" -- verify --adv nowhere --data "$D" --weights "$W" --eps 1/255
     bad 1 "nowhere" -- verify nowhere
     bad 2 "no option '--epss'" -- verify --epss 3

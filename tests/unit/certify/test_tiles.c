@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Certificates cover Winograd's convolutions: a network whose class in float32 is one that no sum of its windows has. */
+/* Certificates cover Winograd's convolutions: a network whose class in float32 is one that no sum of its windows has.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
