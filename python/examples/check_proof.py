@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Checks a file of `vitrine export --proof` with numpy alone: hashes, ball, box, labels, counts; with --weights (the
-.safetensors of a plain ViT: class token, pre-norm) its hash, and all logits by a forward of its own in double; with
---data CIFAR-10's test_batch.bin the images; with --onnx FILE the logits of any other network (needs onnxruntime)."""
-import argparse, hashlib, json, math, sys
+.safetensors of a plain ViT, class token and pre-norm, or its folder) its hash, and all logits by a forward of its own in
+double; with --data CIFAR-10's test_batch.bin (or its folder) the images; with --onnx FILE the logits of any other network (needs onnxruntime)."""
+import argparse, hashlib, json, math, os, sys
 import numpy as np
 
 def check(good, text):
     print(("ok      " if good else "FAILED  ") + text)
     if not good: sys.exit(1)
+
+def within(path, name): return os.path.join(path, name) if path and os.path.isdir(path) else path
 
 def safetensors(raw):
     end = 8 + int.from_bytes(raw[:8], "little")
@@ -49,10 +51,10 @@ check(not right[broken].any() and (z["logits"].argmax(1) == z["preds"]).all(), "
 count = {"images": len(x), "right": right.sum() + broken.sum(), "broken": broken.sum(), "robust": right.sum()}
 check(count == m["counts"], "counts: " + ", ".join(f"{v} {k}" for k, v in count.items()))
 if a.data:
-    rows = np.fromfile(a.data, np.uint8).reshape(-1, 3073)[z["indices"]]
+    rows = np.fromfile(within(a.data, "test_batch.bin"), np.uint8).reshape(-1, 3073)[z["indices"]]
     check((rows[:, 1:].reshape(x.shape) / np.float32(255) == x).all() and (rows[:, 0] == label).all(), "images, labels")
 if a.weights:
-    raw = open(a.weights, "rb").read()
+    raw = open(within(a.weights, "model.safetensors"), "rb").read()
     check(hashlib.sha256(raw).hexdigest() == m["weights"]["sha256"], "hash of the weights")
 if a.onnx:
     run = __import__("onnxruntime").InferenceSession(a.onnx)

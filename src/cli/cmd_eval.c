@@ -59,6 +59,15 @@ static vt_status paper_alone(const job *j, const vt_cli *c, vt_err *e) {
                    vt_cli_get(c, "as-published"));
 }
 
+/* With a limit of time and a ball, but nothing to attack with, AutoAttack it is. */
+static void attack_by_default(vt_eval_options *v, const vt_cli *c) {
+    static vt_named_attack preset = {"autoattack", "autoattack", 0};
+    static const char *const attacks[] = {"attack", "profile", "as-published", "surrogate", "surrogate-oracle"};
+    bool any = v->seconds == 0 || !vt_cli_has(c, "eps");
+    for (size_t i = 0; i < sizeof attacks / sizeof *attacks; i++) any = any || vt_cli_has(c, attacks[i]);
+    if (!any) v->named = &preset, v->n_named = 1;
+}
+
 /* --hours or --minutes: *seconds, 0 without. */
 static vt_status parse_limit(double *seconds, const vt_cli *c, vt_err *e) {
     const char *hours = vt_cli_get(c, "hours"), *minutes = vt_cli_get(c, "minutes"), *text = hours ? hours : minutes;
@@ -84,6 +93,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse_paper(j, c, e));
     VT_TRY(paper_alone(j, c, e));
     VT_TRY(parse_limit(&j->v.seconds, c, e));
+    attack_by_default(&j->v, c);
     VT_TRY(vt_eval_options_read(&j->v, e));
     VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
     VT_TRY(vt_cli_eval_open(c, &j->v, e));
@@ -272,7 +282,9 @@ static const vt_arg args[] = {
     {"as-published", "PAPER",
      "what it ran, beside the same corrected: specformer, mo2022 (-imagenet: its steps), trades", VT_OF_ATTACK},
     {"hours", "N",
-     "stop then: images are attacked in a random order, and what was left out is bounded; --resume goes on", VT_OF_RUN},
+     "stop then: images are attacked (without --attack by AutoAttack) in a random order, and what was left out is "
+     "bounded; --resume goes on",
+     VT_OF_RUN},
     {"minutes", "N", "the same in minutes", VT_OF_RUN},
     {"seeds", "A,B,...", "once with each seed, into OUT/seed-N; prints mean and range", VT_OF_RUN},
     VT_DRY_RUN_ARG,

@@ -339,6 +339,10 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c "select(.entry == $2) | [$3]"; }
     done
     [ $stops -ge 1 ]
     for f in ledger.jsonl adv.bin results.json table.md table.csv table.tex; do cmp r/$f whole/$f; done
+    local B="$ROOT/weights/shapes10-vit --data $ROOT/datasets/shapes10 --images 0:4 --eps 4/255 --no-selftest" # AutoAttack
+    good eval $B --minutes 0.0001 --out b
+    good eval $B --attack autoattack --minutes 0.0002 --resume --out b
+    bad 2 "made with" -- eval $B --attack pgd --resume --out b
     bad 2 "--minutes is '0', must be a number above 0" -- eval $A --minutes 0
     bad 2 "--hours is 'nan', must be a number above 0" -- eval $A --hours nan
     bad 2 "one limit: give one of them" -- eval $A --hours 1 --minutes 1

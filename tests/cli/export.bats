@@ -149,7 +149,7 @@ numpy() {
     numpy
     W=$ROOT/weights/shapes10-vit
     good export "$R" --proof p.npz
-    check() { OMP_NUM_THREADS=1 run $python "$ROOT/python/examples/check_proof.py" "$@" --weights "$W/model.safetensors"; }
+    check() { OMP_NUM_THREADS=1 run $python "$ROOT/python/examples/check_proof.py" "$@" --weights "$W"; }
     check p.npz
     [ "$status" = 0 ] || fail "$output"
     says "logits, computed again" "hash of the weights"
