@@ -32,11 +32,9 @@ vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e)
     return vt_fail(e, VT_E_MEMORY, "no memory for what was found of checkpoint %s", key);
 }
 
-json_t *vt_analyze_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 json_t *vt_analyze_reals(const double *x, int n) {
     json_t *a = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(a, vt_analyze_real(x[i]));
+    for (int i = 0; i < n; i++) json_array_append_new(a, vt_json_real(x[i]));
     return a;
 }
 

@@ -13,6 +13,7 @@
 #include "attacks/attack.h"
 #include "base/chart.h"
 #include "base/columns.h"
+#include "base/json.h"
 #include "base/opt.h"
 #include "base/progress.h"
 #include "base/status.h"
@@ -85,9 +86,7 @@ vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const v
 
 /* Stores value (stolen) as what was found of a checkpoint, under its letter; VT_E_MEMORY when value is NULL. */
 vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e);
-/* A JSON number; null if x is NaN or infinite. The caller owns it; NULL: no memory. */
-json_t *vt_analyze_real(double x);
-/* JSON array of n numbers by vt_analyze_real; the caller owns it. */
+/* JSON array of n numbers by vt_json_real; the caller owns it. */
 json_t *vt_analyze_reals(const double *x, int n);
 /* Draws a figure by `draw` and data and hands it to a->picture as name.svg; does nothing if that is NULL. Its title
  * is vt_analyze_caption's: `what` and the checkpoint `subject`, or all of them for -1. */

@@ -102,14 +102,13 @@ static void print_table(const job *j, int subject, FILE *out) {
 /* JSON of a layer: row count, means a row (null without rows), largest changes and ratios to the bounds. */
 static json_t *describe_layer(const vt_affinity *s, int layer) {
     return json_pack("{s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "layer", layer, "rows",
-                     (json_int_t)s->rows, "fixed_mean", vt_analyze_real(per_row(s, s->fixed)), "fixed_largest",
-                     vt_analyze_real(s->most_fixed), "bound_centred_mean", vt_analyze_real(per_row(s, s->sum_centred)),
-                     "bound_paper_mean", vt_analyze_real(per_row(s, s->sum_paper)), "ratio_paper",
-                     vt_analyze_real(s->paper), "ratio_half", vt_analyze_real(s->half), "ratio_centred",
-                     vt_analyze_real(s->centred), "ratio_l1", vt_analyze_real(s->l1), "moving_mean",
-                     vt_analyze_real(per_row(s, s->moving)), "moving_largest", vt_analyze_real(s->most_moving),
-                     "bound_extended_mean", vt_analyze_real(per_row(s, s->sum_extended)), "ratio_extended",
-                     vt_analyze_real(s->extended));
+                     (json_int_t)s->rows, "fixed_mean", vt_json_real(per_row(s, s->fixed)), "fixed_largest",
+                     vt_json_real(s->most_fixed), "bound_centred_mean", vt_json_real(per_row(s, s->sum_centred)),
+                     "bound_paper_mean", vt_json_real(per_row(s, s->sum_paper)), "ratio_paper", vt_json_real(s->paper),
+                     "ratio_half", vt_json_real(s->half), "ratio_centred", vt_json_real(s->centred), "ratio_l1",
+                     vt_json_real(s->l1), "moving_mean", vt_json_real(per_row(s, s->moving)), "moving_largest",
+                     vt_json_real(s->most_moving), "bound_extended_mean", vt_json_real(per_row(s, s->sum_extended)),
+                     "ratio_extended", vt_json_real(s->extended));
 }
 
 /* Prints a checkpoint's table, adds its three curves (mean a row, by layer) to the figure, and stores its JSON. */

@@ -300,7 +300,7 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *ou
         compute_cells(c, &s);
         effective[l] = c[1];
         json_t *o = json_pack("{s:i,s:i}", "layer", l, "queries", (int)s.queries);
-        for (int k = 0; k < CELLS; k++) json_object_set_new(o, cells[k].key, vt_analyze_real(c[k]));
+        for (int k = 0; k < CELLS; k++) json_object_set_new(o, cells[k].key, vt_json_real(c[k]));
         json_array_append_new(layers, o);
     }
     json_t *o = json_pack("{s:o}", "layers", layers);

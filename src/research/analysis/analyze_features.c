@@ -181,7 +181,7 @@ static json_t *describe_image(const job *j, size_t i) {
     json_object_set_new(o, "attacked_predicted", json_integer(r->attacked));
     json_object_set_new(o, "attacked_tsne", coordinates_json(j->tsne, j->points, copy));
     json_object_set_new(o, "attacked_pca", coordinates_json(j->pca, j->points, copy));
-    json_object_set_new(o, "moved", vt_analyze_real(r->moved));
+    json_object_set_new(o, "moved", vt_json_real(r->moved));
     return o;
 }
 
@@ -200,10 +200,10 @@ static vt_status store_results(const job *j, json_t *json, vt_err *e) {
     json_t *t = json_pack("{s:f,s:f,s:f,s:I}", "kl", j->t.kl, "gradient", j->t.gradient, "learning_rate", j->t.rate,
                           "without_perplexity", (json_int_t)j->t.apart);
     o = json_pack("{s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "width", (json_int_t)j->d, "points", (json_int_t)j->points,
-                  "clean_accuracy", vt_analyze_real(accuracy_percent(j, false)), "attacked_accuracy",
-                  vt_analyze_real(accuracy_percent(j, true)), "moved_mean", vt_analyze_real(mean_moved(j)),
-                  "a_distance", j->a->attack ? describe_distance(j) : json_null(), "variance_shares", shares, "tsne", t,
-                  "images", images);
+                  "clean_accuracy", vt_json_real(accuracy_percent(j, false)), "attacked_accuracy",
+                  vt_json_real(accuracy_percent(j, true)), "moved_mean", vt_json_real(mean_moved(j)), "a_distance",
+                  j->a->attack ? describe_distance(j) : json_null(), "variance_shares", shares, "tsne", t, "images",
+                  images);
     return vt_analyze_put(json, j->subject, o, e);
 }
 

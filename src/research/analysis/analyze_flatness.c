@@ -250,8 +250,8 @@ static void print_table(const job *j, int subject, FILE *out) {
 static json_t *spectrum_json(const spectrum *p, int k) {
     return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", vt_analyze_reals(p->values, k), "residuals",
                      vt_analyze_reals(p->residuals, k), "converged", (int)p->converged, "products", (int)p->products,
-                     "lowest", vt_analyze_real(p->lowest), "trace", vt_analyze_real(p->trace), "trace_error",
-                     vt_analyze_real(p->error));
+                     "lowest", vt_json_real(p->lowest), "trace", vt_json_real(p->trace), "trace_error",
+                     vt_json_real(p->error));
 }
 
 /* Stores the checkpoint's JSON, one object for each loss measured; VT_E_MEMORY. */
@@ -261,12 +261,12 @@ static vt_status store_results(const job *j, json_t *json, int subject, vt_err *
         const sharpness *s = &j->s[k];
         if (!s->there) continue;
         json_object_set_new(o, names[k],
-                            json_pack("{s:o,s:o,s:o,s:o,s:o,s:I}", "loss", vt_analyze_real(s->loss), "raw",
+                            json_pack("{s:o,s:o,s:o,s:o,s:o,s:I}", "loss", vt_json_real(s->loss), "raw",
                                       spectrum_json(&s->raw, j->p->k), "relative", spectrum_json(&s->relative, j->p->k),
-                                      "asymmetry", vt_analyze_real(s->check.symmetry), "halved",
-                                      vt_analyze_real(s->check.halved), "gradients", (json_int_t)s->gradients));
+                                      "asymmetry", vt_json_real(s->check.symmetry), "halved",
+                                      vt_json_real(s->check.halved), "gradients", (json_int_t)s->gradients));
     }
-    if (j->p->rescale != 1) json_object_set_new(o, "logits_moved", vt_analyze_real(j->moved));
+    if (j->p->rescale != 1) json_object_set_new(o, "logits_moved", vt_json_real(j->moved));
     return vt_analyze_put(json, subject, o, e);
 }
 

@@ -215,15 +215,14 @@ static vt_status store_results(const job *j, json_t *json, int subject, vt_err *
         const row *r = &j->rows[i];
         json_t *o = json_pack("{s:i,s:i,s:i,s:b,s:b}", "image", j->a->images[i], "label", r->label, "predicted",
                               r->predicted, "broken", r->broken, "converged", r->converged);
-        for (int c = 0; c < COLUMNS; c++)
-            json_object_set_new(o, columns[c].key, vt_analyze_real(value_of_column(r, c)));
+        for (int c = 0; c < COLUMNS; c++) json_object_set_new(o, columns[c].key, vt_json_real(value_of_column(r, c)));
         json_array_append_new(images, o);
     }
     return vt_analyze_put(json, subject,
                           json_pack("{s:o,s:o,s:o}", "images", images, "rank_correlation_sigma_ddn",
-                                    vt_analyze_real(correlation_with_ddn(j, offsetof(row, sigma))),
+                                    vt_json_real(correlation_with_ddn(j, offsetof(row, sigma))),
                                     "rank_correlation_first_order_ddn",
-                                    vt_analyze_real(correlation_with_ddn(j, offsetof(row, first_order)))),
+                                    vt_json_real(correlation_with_ddn(j, offsetof(row, first_order)))),
                           e);
 }
 

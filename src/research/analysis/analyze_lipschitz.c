@@ -270,7 +270,7 @@ static vt_status store_results(const job *j, json_t *json, int subject, vt_err *
             json_t *x = json_pack("{s:i,s:b,s:b}", "layer", l, "converged", r->converged, "guaranteed", r->guaranteed);
             for (int c = 0; c < COLUMNS; c++)
                 json_object_set_new(x, columns[c].key,
-                                    vt_analyze_real(*(const double *)((const char *)r + columns[c].offset)));
+                                    vt_json_real(*(const double *)((const char *)r + columns[c].offset)));
             json_array_append_new(layers, x);
         }
         json_array_append_new(images, json_pack("{s:i,s:o}", "image", j->a->images[i], "layers", layers));

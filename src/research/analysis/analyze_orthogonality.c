@@ -53,8 +53,8 @@ static vt_status report_subject(const job *j, const vt_analyze *a, int subject, 
         for (int k = 0; k < VT_GAP_COUNT; k++) {
             const vt_gap *g = &j->gaps[b][k];
             json_object_set_new(o, vt_gap_name(k),
-                                json_pack("{s:o,s:o,s:o}", "loss", vt_analyze_real(g->loss), "floor",
-                                          vt_analyze_real(g->floor), "gap", vt_analyze_real(g->gap)));
+                                json_pack("{s:o,s:o,s:o}", "loss", vt_json_real(g->loss), "floor",
+                                          vt_json_real(g->floor), "gap", vt_json_real(g->gap)));
         }
         json_array_append_new(list, o);
         stack[b] = j->gaps[b][VT_GAP_STACK].gap;

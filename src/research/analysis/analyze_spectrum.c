@@ -157,7 +157,7 @@ static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int 
     for (int h = 0; h < x->heads && x->head_n; h++)
         json_array_append_new(heads, vt_analyze_reals(vt_spectrum_head(x, h), x->head_n));
     return json_pack("{s:i,s:s,s:o,s:b,s:f,s:o,s:o}", "layer", block, "matrix",
-                     vt_weight_kind_name((vt_weight_kind)kind), "sigma_power", vt_analyze_real(p->power), "converged",
+                     vt_weight_kind_name((vt_weight_kind)kind), "sigma_power", vt_json_real(p->power), "converged",
                      p->converged, "frobenius", p->frobenius, "values", vt_analyze_reals(x->values, x->n), "heads",
                      heads);
 }
