@@ -2,6 +2,7 @@
 #include "base/rand.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 uint32_t vt_rng_purpose(const char *name) { /* FNV-1a */
     uint32_t h = 2166136261u;
@@ -52,4 +53,19 @@ void vt_rng_normals(const vt_rng *r, float *out, size_t n) {
         out[i] = (float)(rho * cos(theta));
         if (i + 1 < n) out[i + 1] = (float)(rho * sin(theta));
     }
+}
+
+bool vt_rng_move_rows(const vt_rng *r, float *w, size_t n, size_t rows, double share) {
+    const size_t cols = n / (rows ? rows : 1);
+    float *noise = malloc((n + 1) * sizeof *noise);
+    if (!noise) return false;
+    vt_rng_normals(r, noise, n);
+    for (size_t row = 0; row < rows; row++) {
+        double sum = 0;
+        for (size_t k = row * cols; k < (row + 1) * cols; k++) sum += (double)w[k] * (double)w[k];
+        const double scale = share * sqrt(sum / (double)cols);
+        for (size_t k = row * cols; k < (row + 1) * cols; k++) w[k] += (float)(scale * (double)noise[k]);
+    }
+    free(noise);
+    return true;
 }

@@ -3,6 +3,7 @@
  * (seed, purpose, image, run, step) and the position alone, never on threads, batches or order. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,3 +33,6 @@ float vt_rng_uniform(const vt_rng *r, uint64_t i);
 void vt_rng_uniforms(const vt_rng *r, float *out, size_t n);
 /* Fills out [n] with standard normal numbers (Box-Muller in double); each depends on the key and its place alone. */
 void vt_rng_normals(const vt_rng *r, float *out, size_t n);
+/* Moves w [rows, n / rows], each number by `share` of its row's root mean square times a normal of r: a heavy row does
+ * not make noise of the others. false: no memory. */
+bool vt_rng_move_rows(const vt_rng *r, float *w, size_t n, size_t rows, double share);

@@ -140,24 +140,14 @@ vt_status vt_network_cut(vt_network **out, const vt_network *n, int cut, int cla
     return s;
 }
 
-/* Sets value v's floats, in memory of g, to its numbers moved by `share` of each row's root mean square times normals
- * keyed by seed and v; its reals go. */
+/* Sets value v's floats, in memory of g, to its numbers moved by `share`, keyed by seed and v; its reals go. */
 static vt_status move_constant(vt_graph *g, int v, double share, uint64_t seed, vt_err *e) {
     vt_value *c = &g->values[v];
-    const size_t rows = (size_t)(c->dims.rank ? c->dims.d[0] : 1), cols = c->n / (rows ? rows : 1);
-    vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)v};
-    float *to = vt_heap_take(&g->heap, c->n + 1, sizeof *to), *noise = vt_alloc((c->n + 1) * sizeof *noise);
-    if (to && noise) vt_rng_normals(&r, noise, c->n);
-    for (size_t row = 0; to && noise && row < rows; row++) {
-        double sum = 0;
-        for (size_t k = row * cols; k < (row + 1) * cols; k++) sum += vt_value_real(c, k) * vt_value_real(c, k);
-        const double scale = share * sqrt(sum / (double)cols);
-        for (size_t k = row * cols; k < (row + 1) * cols; k++)
-            to[k] = (float)(vt_value_real(c, k) + scale * (double)noise[k]);
-    }
-    const bool good = to && noise;
-    free(noise);
-    if (!good) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a perturbed copy", g->path);
+    const vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)v};
+    float *to = vt_heap_take(&g->heap, c->n + 1, sizeof *to);
+    for (size_t k = 0; to && k < c->n; k++) to[k] = (float)vt_value_real(c, k);
+    if (!to || !vt_rng_move_rows(&r, to, c->n, (size_t)(c->dims.rank ? c->dims.d[0] : 1), share))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for a perturbed copy", g->path);
     c->floats = to, c->reals = NULL;
     return VT_OK;
 }

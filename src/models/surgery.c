@@ -176,25 +176,6 @@ vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classe
 
 /* ---- a twin ---- */
 
-/* Adds to w [rows, numel / rows] of tensor i, by rows, VT_TWIN_SHARE rms(row) times normals keyed by (seed, i). Each
- * row (of an output) by its own size: one heavy row must not make noise of the others. */
-static vt_status add_row_noise(float *w, size_t numel, size_t rows, int i, uint64_t seed, vt_err *e) {
-    /* the self-test's name for it, older than this file: its draws stay what they were */
-    vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i};
-    size_t n = numel / rows;
-    float *noise = vt_alloc((numel + 1) * sizeof *noise);
-    if (!noise) return vt_fail(e, VT_E_MEMORY, "no memory for a twin of the model");
-    vt_rng_normals(&r, noise, numel);
-    for (size_t row = 0; row < rows; row++) {
-        double s = 0;
-        for (size_t k = row * n; k < (row + 1) * n; k++) s += (double)w[k] * (double)w[k];
-        double scale = VT_TWIN_SHARE * sqrt(s / (double)n);
-        for (size_t k = row * n; k < (row + 1) * n; k++) w[k] += (float)(scale * (double)noise[k]);
-    }
-    free(noise);
-    return VT_OK;
-}
-
 /* Returns the rows of a tensor: outputs of a matrix or a convolution are its first side; tokens and positions, [1, n,
  * d], are rows of d. */
 static size_t count_rows(const vt_param *p) {
@@ -206,7 +187,11 @@ static vt_status copy_with_noise(vt_model *out, const vt_model *m, uint64_t seed
     memcpy(out->w, m->w, m->params.total * sizeof(float));
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
-        if (p->ndim >= 2 && !p->buffer) VT_TRY(add_row_noise(out->w + p->offset, p->numel, count_rows(p), i, seed, e));
+        /* the self-test's name for it, older than this file: its draws stay what they were */
+        const vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i};
+        if (p->ndim >= 2 && !p->buffer &&
+            !vt_rng_move_rows(&r, out->w + p->offset, p->numel, count_rows(p), VT_TWIN_SHARE))
+            return vt_fail(e, VT_E_MEMORY, "no memory for a twin of the model");
     }
     return vt_model_prepare(out, e);
 }
