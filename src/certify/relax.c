@@ -143,6 +143,11 @@ vt_status vt_relax_open(vt_relax **out, const vt_graph *g, int threads, vt_err *
         if (!(r->how[i] = vt_relaxation_of(g, &g->nodes[i])))
             s = vt_fail(e, VT_E_USAGE, "%s: no bounds are known for operator %s (node %s)", g->path,
                         vt_op_at_f64(g->nodes[i].op)->name, g->nodes[i].name ? g->nodes[i].name : "without name");
+        else if (vt_relax_mixes(g, &g->nodes[i]))
+            s = vt_fail(e, VT_E_USAGE, "%s: operator %s has integers among reals, of which no bounds are known",
+                        g->path, vt_op_at_f64(g->nodes[i].op)->name);
+        else
+            r->wild = r->wild || vt_relax_is_wild(g, &g->nodes[i]);
     if (s == VT_OK && !take_all(r)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
     for (int i = 0; s == VT_OK && i < g->n_nodes; i++)
         if (r->how[i]->open) r->how[i]->open(r, i);
@@ -186,13 +191,33 @@ void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double
                                               .work = row->work});
 }
 
-double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size) {
+double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size, double largest) {
     double in = 0;
     for (int k = 0; k < n->n_in; k++) in += n->in[k] >= 0 ? (double)g->values[n->in[k]].n : 0;
     /* Four more roundings than products: of constants, of a factor, of the result. */
     const double u = terms > 0 ? (terms + 4) * VT_HALF_ULP32 : 0;
     const double here = (in + (double)g->values[n->out].n + 16) * 2 * VT_HALF_ULP64;
-    return (u < 0.5 ? u / (1 - u) * (1 + 1e-6) + here : INFINITY) * size + terms * VT_TINY32;
+    return (u < 0.5 ? u / (1 - u) * (1 + 1e-6) + here : INFINITY) * size + terms * VT_TINY32 * (1 + largest);
+}
+
+bool vt_relax_is_wild(const vt_graph *g, const vt_node *n) {
+    const char *name = vt_op_at_f64(n->op)->name;
+    const bool divides = !strcmp(name, "Div");
+    if (!divides && strcmp(name, "Mul") != 0 && strcmp(name, "MatMul") != 0 && strcmp(name, "Conv") != 0) return false;
+    for (int k = 0; k < n->n_in; k++) {
+        const vt_value *x = n->in[k] < 0 ? NULL : &g->values[n->in[k]];
+        for (size_t i = 0; x && vt_value_is_constant(x) && i < x->n; i++) {
+            const double size = fabs(vt_value_real(x, i));
+            if (!(size <= 1e18) || (divides && k && size < 1e-18)) return true;
+        }
+    }
+    return false;
+}
+
+bool vt_relax_mixes(const vt_graph *g, const vt_node *n) {
+    for (int k = 0; k < n->n_in; k++)
+        if (n->in[k] >= 0 && g->values[n->in[k]].integers) return true;
+    return false;
 }
 
 void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad) {
@@ -301,12 +326,16 @@ static vt_status finish(vt_relax *r, int v, vt_err *e) {
         y->mid[i] = y->lo[i] / 2 + y->hi[i] / 2;
         y->rad[i] = fmax(y->hi[i] - y->mid[i], y->mid[i] - y->lo[i]) * (1 + 4 * VT_HALF_ULP64);
         y->top[i] = fmax(fabs(y->lo[i]), fabs(y->hi[i]));
+        r->largest = fmax(r->largest, y->top[i]);
     }
+    if (r->largest > VT_LARGEST32) return vt_fail(e, VT_E_NUMERIC, "%s: float32 may not hold a value", r->g->path);
     return VT_OK;
 }
 
 vt_status vt_relax_box(vt_relax *r, const double *lo, const double *hi, vt_err *e) {
     const vt_graph *g = r->g;
+    if (r->wild) return vt_fail(e, VT_E_NUMERIC, "%s: float32 may not hold products of its constants", g->path);
+    r->largest = 0;
     memcpy(r->of[g->input].lo, lo, g->values[g->input].n * sizeof *lo);
     memcpy(r->of[g->input].hi, hi, g->values[g->input].n * sizeof *hi);
     VT_TRY(finish(r, g->input, e));

@@ -10,7 +10,9 @@
 
 #define VT_HALF_ULP32 0x1p-24
 #define VT_HALF_ULP64 0x1p-53
-#define VT_TINY32 0x1p-120 /* more than what float32 loses below its smallest normal number, a term */
+#define VT_TINY32 0x1p-120      /* more than what float32 loses below its smallest normal number, a term */
+#define VT_LARGEST32 3e38       /* sums that float32 may not hold have no bound */
+#define VT_LEAST_SQUARE32 1e-30 /* variances below it either: their squares may vanish */
 
 /* Of one value, [n] each: lo <= value <= hi; mid, rad and top = |mid| + rad follow from them. */
 typedef struct vt_ranges {
@@ -57,6 +59,8 @@ struct vt_relax {
     const double *zero;        /* as long as the largest value */
     double *spare[3];          /* the same, to write */
     bool *tight;               /* [n_values] an input of a curved node */
+    bool wild;                 /* vt_relax_is_wild of some node */
+    double largest;            /* size of any number so far */
     double *low;               /* room for results of vt_relax_rows */
     size_t n_low;
     int threads;
@@ -108,8 +112,13 @@ void vt_relax_forward(const vt_relax *r, const vt_row *row, int op, const vt_nod
 /* Adds the products of dy with op's Jacobian at x to the row's coefficients of n's inputs. */
 void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double *const *x, const double *dy,
                        double *const *dx, vt_row *row);
-/* Rounding errors of float32 and double in a sum of `terms` products whose absolute values add up to `size`. */
-double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size);
+/* Rounding errors of float32 and double in a sum of `terms` products whose absolute values add up to `size`; largest:
+ * size of any number before it, by which an underflow in a product of two constants (fusion's) may be multiplied. */
+double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size, double largest);
+/* Has n a constant factor whose product with another one float32 may not hold? */
+bool vt_relax_is_wild(const vt_graph *g, const vt_node *n);
+/* Does n read integers among reals, which ONNX's types forbid? */
+bool vt_relax_mixes(const vt_graph *g, const vt_node *n);
 /* Products that node n adds up for each number of its result. */
 double vt_relax_terms(const vt_graph *g, const vt_node *n);
 /* The same if float32 may compute n by Winograd's F(2x2, 3x3) (nn/convolve), else 0. Its tiles also add up and take off

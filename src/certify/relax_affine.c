@@ -22,11 +22,11 @@ double vt_relax_terms(const vt_graph *g, const vt_node *n) {
 
 double vt_relax_tile_terms(const vt_node *n) {
     const vt_conv *p = n->with;
-    if (strcmp(vt_op_at_f64(n->op)->name, "Conv") != 0 || p->groups != 1 || p->w.taps != 9) return 0;
+    if (strcmp(vt_op_at_f64(n->op)->name, "Conv") != 0 || p->w.taps != 9) return 0;
     for (int s = 0; s < 3; s++)
         if (p->w.stride[s] != 1 || p->w.dilation[s] != 1) return 0;
-    return (double)p->w.channels +
-           12; /* 2 additions of pixels, 5 roundings of weights, 4 additions of products, bias */
+    /* 2 additions of pixels, 5 roundings of weights, 4 additions of products, bias */
+    return (double)(p->w.channels / p->groups) + 12;
 }
 
 /* The operator without signs, of sizes: |op|(x). */
@@ -57,9 +57,10 @@ static void inputs_of(const vt_relax *r, const vt_node *n, enum part part, const
 
 /* Sets err of the node's result to what float32 and double may lose in sums of products of these sizes. */
 static void lose(vt_relax *r, const vt_node *n, const double *size) {
-    const double terms = vt_relax_terms(r->g, n), one = vt_relax_loss(r->g, n, terms, 1),
-                 none = vt_relax_loss(r->g, n, terms, 0);
-    for (size_t i = 0; i < r->g->values[n->out].n; i++) r->of[n->out].err[i] = one * size[i] + none;
+    const double terms = vt_relax_terms(r->g, n), one = vt_relax_loss(r->g, n, terms, 1, 0),
+                 none = vt_relax_loss(r->g, n, terms, 0, r->largest);
+    for (size_t i = 0; i < r->g->values[n->out].n; i++)
+        r->of[n->out].err[i] = size[i] <= VT_LARGEST32 ? one * size[i] + none : INFINITY;
 }
 
 /* Raises err of the node's result to what Winograd's tiles may lose; x: sizes of its inputs. */
@@ -72,7 +73,8 @@ static void lose_in_tiles(vt_relax *r, const vt_node *n, const double **x) {
     for (size_t i = 0; i < in; i++) r->spare[1][i] = most;
     x[0] = r->spare[1], size_of(r, n, x, r->spare[0]), most = 0;
     for (size_t i = 0; i < out; i++) most = fmax(most, r->spare[0][i]);
-    const double lost = vt_relax_loss(r->g, n, terms, VT_TILE_SIZE * most);
+    const double size = VT_TILE_SIZE * most,
+                 lost = size <= VT_LARGEST32 ? vt_relax_loss(r->g, n, terms, size, r->largest) : INFINITY;
     for (size_t i = 0; i < out; i++) r->of[n->out].err[i] = fmax(r->of[n->out].err[i], lost);
 }
 

@@ -181,7 +181,8 @@ static vt_status bound_row(vt_relax *r, int node, size_t row, const double *c, v
     /* float32: the mean is off by `off`, so is each centred number; then the variance's sum, the root, the product */
     const double u = VT_HALF_ULP32 * ((double)cols + 8) * 1.001, off = u * (top + far);
     const double spread = 2 * off * far + off * off + u * (far + off) * (far + off), rest = low - spread;
-    if (!(rest > 0)) return vt_fail(e, VT_E_NUMERIC, "%s: float32 may lose a variance", r->g->path);
+    if (!(rest > 0) || low < VT_LEAST_SQUARE32 || 4 * (double)cols * fmax(top, far * far) > VT_LARGEST32)
+        return vt_fail(e, VT_E_NUMERIC, "%s: float32 may lose a variance", r->g->path);
     const double root = 1 / sqrt(rest), change = spread / rest / 2 + 8 * VT_HALF_ULP32;
     for (size_t i = row * cols; i < (row + 1) * cols; i++) {
         const double cm = p[C_MID * all + i], cr = p[C_RAD * all + i], size = fabs(cm) + cr;

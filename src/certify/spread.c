@@ -129,6 +129,14 @@ vt_status vt_spread_open(vt_spread *s, const vt_graph *g, const vt_spread *like,
         if (!(s->at[i].rule = rule_of(s, i)))
             return vt_fail(e, VT_E_USAGE, "%s: no Lipschitz bound is known for operator %s (node %s)", g->path,
                            vt_op_at_f64(n->op)->name, n->name ? n->name : "without name");
+        if (vt_relax_mixes(g, n))
+            return vt_fail(e, VT_E_USAGE, "%s: operator %s has integers among reals, of which no bounds are known",
+                           g->path, vt_op_at_f64(n->op)->name);
+        if (vt_relax_is_wild(g, n))
+            return vt_fail(e, VT_E_NUMERIC,
+                           "%s: operator %s has factors beyond 1e18, whose products float32 may not hold: there is no "
+                           "bound",
+                           g->path, vt_op_at_f64(n->op)->name);
         if (s->at[i].rule->open) VT_TRY(s->at[i].rule->open(s, i, e));
     }
     return VT_OK;
@@ -158,10 +166,12 @@ void vt_spread_centre(vt_spread *s, const double *x) {
 
 void vt_spread_ball(vt_spread *s, double radius) {
     const vt_graph *g = s->g;
-    s->d[g->input] = radius, s->err[g->input] = 0;
+    s->largest = s->top[g->input] + radius;
+    s->d[g->input] = s->largest < VT_SPREAD_LARGEST ? radius : INFINITY, s->err[g->input] = 0;
     for (int i = 0; i < g->n_nodes; i++) {
         const int out = g->nodes[i].out;
         const double d = s->at[i].rule->spread(s, i) * (1 + 1e-12);
         s->d[out] = s->top[out] + d < VT_SPREAD_LARGEST && d >= 0 ? d : INFINITY;
+        if (s->top[out] + d > s->largest) s->largest = s->top[out] + d;
     }
 }

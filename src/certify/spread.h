@@ -39,7 +39,8 @@ struct vt_spread {
     const double **x; /* [most inputs] */
     double **dx;
     bool *add;
-    bool exact; /* errors are left out: for the constant alone */
+    double largest; /* size of any number so far */
+    bool exact;     /* errors are left out: for the constant alone */
     const vt_spread *like;
 };
 

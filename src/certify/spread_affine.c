@@ -88,8 +88,8 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
  */
 static double lost_in_all(const vt_spread *s, const vt_node *n, double terms, double size) {
     if (!(size < VT_SPREAD_LARGEST)) return INFINITY;
-    return vt_relax_loss(s->g, n, terms, size) +
-           vt_relax_loss(s->g, n, terms, 0) * sqrt((double)s->g->values[n->out].n);
+    return vt_relax_loss(s->g, n, terms, size, 0) +
+           vt_relax_loss(s->g, n, terms, 0, s->largest) * sqrt((double)s->g->values[n->out].n);
 }
 
 /* Returns how far the result may move: each input's distance times the operator's norm, and float32's error. */

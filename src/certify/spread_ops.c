@@ -94,7 +94,7 @@ static double spread_product(vt_spread *s, int node) {
     const double size = kept[LENGTHS] * (s->len[n->in[0]] + a) * (s->len[n->in[1]] + b);
     const double terms = vt_relax_terms(s->g, n), root = sqrt((double)s->g->values[n->out].n);
     s->err[n->out] = size < VT_SPREAD_LARGEST
-                         ? vt_relax_loss(s->g, n, terms, size) + vt_relax_loss(s->g, n, terms, 0) * root
+                         ? vt_relax_loss(s->g, n, terms, size, 0) + vt_relax_loss(s->g, n, terms, 0, s->largest) * root
                          : INFINITY;
     return kept[OF_A] * b + kept[OF_B] * a + kept[BOTH] * a * b + (s->exact ? 0 : s->err[n->out]);
 }
@@ -286,7 +286,8 @@ static double spread_standardise(vt_spread *s, int node) {
         /* float32: the mean is off, so is each number less it; then the sum of squares, the root, the product */
         const double off = u * 3 * top, off2 = (2 * most + off) * off + u * (most + off) * (most + off);
         const double square = (least * least + r->eps) * (1 - 1e-12), rest = square - off2;
-        if (!(rest > 0)) return s->err[n->out] = INFINITY;
+        if (!(rest > 0) || square < VT_LEAST_SQUARE32 || 4 * cols * fmax(top, most * most * cols) > VT_SPREAD_LARGEST)
+            return s->err[n->out] = INFINITY;
         const double row = off / sqrt(rest) + fmin(most / sqrt(rest), 2) * (off2 / rest / 2 + 8 * VT_HALF_ULP32);
         lost += row * row * cols * 1.1, slope = fmax(slope, 1 / sqrt(square));
     }

@@ -37,7 +37,7 @@ static void describe_network(vt_model *m, const vt_network *n, const vt_override
     static const char *const how[] = {[VT_PIXELS_OPEN] = "no node scales the input",
                                       [VT_PIXELS_UNIT] = "in the graph",
                                       [VT_PIXELS_BYTES] = "the graph takes bytes"};
-    const bool told = o->has_mean || o->raw, bytes = !told && n->g->pixels == VT_PIXELS_BYTES;
+    const bool told = o->has_mean || o->raw || o->own_pixels, bytes = !told && n->g->pixels == VT_PIXELS_BYTES;
     vt_config *c = &m->config;
     *c = (vt_config){.image = 1, .patch = 1, .dim = 1, .heads = 1, .hidden = 1, .ln_eps = 1e-6, .attn_scale = 1};
     snprintf(c->arch, sizeof c->arch, "onnx"), snprintf(c->attn, sizeof c->attn, "dot");
@@ -58,7 +58,11 @@ static void describe_network(vt_model *m, const vt_network *n, const vt_override
  * freed with m, on failure too. */
 static vt_status fill_model(vt_model *m, const char *path, const vt_overrides *o, vt_err *e) {
     vt_network *n;
-    vt_import_options how = {.output = o->output, .layout = o->layout, .normalise = o->has_mean, .classifier = !o->raw};
+    vt_import_options how = {.output = o->output,
+                             .layout = o->layout,
+                             .normalise = o->has_mean,
+                             .own_pixels = o->own_pixels,
+                             .classifier = !o->raw};
     const int side = o->image ? o->image : o->shown;
     memcpy(how.mean, o->mean, sizeof how.mean), memcpy(how.std, o->std, sizeof how.std);
     memcpy(how.shape, o->shape, sizeof how.shape);

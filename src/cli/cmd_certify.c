@@ -74,7 +74,7 @@ static vt_status open_network(const vt_cli *c, const int64_t shape[3], vt_model 
     for (int k = 0; o.has_std && k < 3; k++)
         if (!(o.std[k] > 0)) return vt_fail(e, VT_E_USAGE, "--std is '%s', must be above 0", vt_cli_get(c, "std"));
     const bool onnx = vt_is_onnx(path);
-    o.onnx = true, o.shown = (int)shape[2];
+    o.onnx = o.own_pixels = true, o.shown = (int)shape[2];
     if (onnx && !o.shape[0]) memcpy(o.shape, shape, sizeof o.shape);
     VT_TRY(vt_model_open(m, path, &o, e));
     if (!onnx) VT_TRY(vt_cli_known(c, *m, e));

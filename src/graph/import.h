@@ -15,6 +15,7 @@ typedef struct vt_import_options {
     const char *layout; /* "nchw" or "nhwc" of an input of four sides; NULL: by which side is 1 or 3 */
     bool normalise;     /* the graph's input is (x - mean) / std of images x; mean and std of each channel, or of all */
     double mean[3], std[3];
+    bool own_pixels; /* images are what the file takes, [0,255] or other: its first nodes are not asked */
     bool classifier; /* Softmax, LogSoftmax or Sigmoid before the output are left out: logits are wanted */
     bool unfused;    /* for tests: nodes as the file has them */
     bool as_file; /* input and output of any sides, as numbers in a row: [1,1,1,n] and [1,K]; no shape is asked for */

@@ -24,7 +24,7 @@ static void keep_options(vt_network *n, const vt_import_options *o) {
 static vt_status read_network(vt_network *n, const char *path, const vt_import_options *o, vt_err *e) {
     if (o) keep_options(n, o);
     VT_TRY(vt_graph_import(&n->g, n->file, o, e));
-    if (o && o->classifier && !o->normalise && n->g->pixels == VT_PIXELS_BYTES) {
+    if (o && o->classifier && !o->normalise && !o->own_pixels && n->g->pixels == VT_PIXELS_BYTES) {
         vt_import_options bytes = *o;
         bytes.normalise = true;
         for (int k = 0; k < 3; k++) bytes.mean[k] = 0, bytes.std[k] = 1 / 255.0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* x cut to a range; as in PyTorch, the gradient passes at its ends. */
+/* x cut to a range, whose upper end counts if the lower one is above it; as in PyTorch, the gradient passes at its
+ * ends. */
 #include "graph/elementwise.h"
 
 /* Sets *out to input k, or the attribute, if it is constant; without either *out stays. *follows: an input k that
@@ -33,4 +34,4 @@ static vt_status import_clip(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-VT_UNARY(clip, "Clip", import_clip, VT_KEEP_X, v<p ? p : v> q ? q : v, (v >= p && v <= q ? (real)1 : 0))
+VT_UNARY(clip, "Clip", import_clip, VT_KEEP_X, v<p ? (p < q ? p : q) : v> q ? q : v, (v >= p && v <= q ? (real)1 : 0))

@@ -49,8 +49,8 @@ typedef struct vt_overrides {
     int n_pairs;
     const char *pairs_from;
     /* Of ONNX files. onnx: one will do, as the caller needs logits and gradients alone; raw: input and output are to be
-     * those of the file. */
-    bool onnx, raw;
+     * those of the file; own_pixels: the input is. */
+    bool onnx, raw, own_pixels;
     int64_t shape[3]; /* C, H, W of the image; 0: the file's */
     const char *layout, *output;
     const char *part;  /* which state dict of several in the file; NULL: the usual one (tensors/tensors.h) */

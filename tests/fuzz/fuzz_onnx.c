@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "graph/network.h"
+#include "graph/op.h"
 #include "graph/run.h"
+#include "graph/windows.h"
 #include "scratch.h"
 
 enum { MOST_REALS = 1 << 22 }; /* larger ones are planned, not computed */
@@ -18,6 +20,12 @@ static void compute(const vt_network *n) {
     vt_arena measure = {0};
     vt_graph_run_f32 run;
     vt_graph_flops(n->g, &forward, &gradient);
+    for (int i = 0; i < n->g->n_nodes; i++) { /* pools count as nothing there */
+        const vt_node *k = &n->g->nodes[i];
+        const char *op = vt_op_at_f32(k->op)->name;
+        if (strstr(op, "Pool") && strncmp(op, "Global", 6) != 0)
+            forward += 10 * (double)((const vt_windows *)k->with)->taps * (double)n->g->values[k->out].n;
+    }
     if (n->plan[1].reals > MOST_REALS || pixels > MOST_REALS || forward > 1e8) return;
     vt_graph_run_plan_f32(&run, n->g, &n->plan[1], &measure);
     vt_arena a = {.base = malloc(measure.used + 64), .size = measure.used + 64};
