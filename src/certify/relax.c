@@ -143,10 +143,7 @@ vt_status vt_relax_open(vt_relax **out, const vt_graph *g, int threads, vt_err *
         if (!(r->how[i] = vt_relaxation_of(g, &g->nodes[i])))
             s = vt_fail(e, VT_E_USAGE, "%s: no bounds are known for operator %s (node %s)", g->path,
                         vt_op_at_f64(g->nodes[i].op)->name, g->nodes[i].name ? g->nodes[i].name : "without name");
-        else if (vt_relax_mixes(g, &g->nodes[i]))
-            s = vt_fail(e, VT_E_USAGE, "%s: operator %s has integers among reals, of which no bounds are known",
-                        g->path, vt_op_at_f64(g->nodes[i].op)->name);
-        else
+        else if ((s = vt_relax_check_types(g, &g->nodes[i], e)) == VT_OK)
             r->wild = r->wild || vt_relax_is_wild(g, &g->nodes[i]);
     if (s == VT_OK && !take_all(r)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
     for (int i = 0; s == VT_OK && i < g->n_nodes; i++)
@@ -214,10 +211,12 @@ bool vt_relax_is_wild(const vt_graph *g, const vt_node *n) {
     return false;
 }
 
-bool vt_relax_mixes(const vt_graph *g, const vt_node *n) {
+vt_status vt_relax_check_types(const vt_graph *g, const vt_node *n, vt_err *e) {
     for (int k = 0; k < n->n_in; k++)
-        if (n->in[k] >= 0 && g->values[n->in[k]].integers) return true;
-    return false;
+        if (n->in[k] >= 0 && g->values[n->in[k]].integers)
+            return vt_fail(e, VT_E_USAGE, "%s: operator %s has integers among reals, of which no bounds are known",
+                           g->path, vt_op_at_f64(n->op)->name);
+    return VT_OK;
 }
 
 void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad) {

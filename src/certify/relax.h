@@ -117,8 +117,8 @@ void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double
 double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size, double largest);
 /* Has n a constant factor whose product with another one float32 may not hold? */
 bool vt_relax_is_wild(const vt_graph *g, const vt_node *n);
-/* Does n read integers among reals, which ONNX's types forbid? */
-bool vt_relax_mixes(const vt_graph *g, const vt_node *n);
+/* VT_E_USAGE: n reads integers among reals, which ONNX's types forbid. */
+vt_status vt_relax_check_types(const vt_graph *g, const vt_node *n, vt_err *e);
 /* Products that node n adds up for each number of its result. */
 double vt_relax_terms(const vt_graph *g, const vt_node *n);
 /* The same if float32 may compute n by Winograd's F(2x2, 3x3) (nn/convolve), else 0. Its tiles also add up and take off

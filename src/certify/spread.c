@@ -129,10 +129,8 @@ vt_status vt_spread_open(vt_spread *s, const vt_graph *g, const vt_spread *like,
         if (!(s->at[i].rule = rule_of(s, i)))
             return vt_fail(e, VT_E_USAGE, "%s: no Lipschitz bound is known for operator %s (node %s)", g->path,
                            vt_op_at_f64(n->op)->name, n->name ? n->name : "without name");
-        if (vt_relax_mixes(g, n))
-            return vt_fail(e, VT_E_USAGE, "%s: operator %s has integers among reals, of which no bounds are known",
-                           g->path, vt_op_at_f64(n->op)->name);
-        if (vt_relax_is_wild(g, n))
+        VT_TRY(vt_relax_check_types(g, n, e));
+        if (!like && vt_relax_is_wild(g, n))
             return vt_fail(e, VT_E_NUMERIC,
                            "%s: operator %s has factors beyond 1e18, whose products float32 may not hold: there is no "
                            "bound",

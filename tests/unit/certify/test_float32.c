@@ -36,9 +36,8 @@ static vt_network *open_one_tap(bool unfused) {
     return n;
 }
 
-/* Returns the class that float32 gives, in the arithmetic of an evaluation. */
-static int class_in_float(const vt_network *n, const float *x) {
-    float z[2];
+/* Sets z [2] to the logits of x in float32, in the arithmetic of an evaluation. */
+static void compute_in_float(const vt_network *n, float *z, const float *x) {
     vt_arena a = {0};
     vt_graph_run_f32 run;
     vt_graph_run_plan_f32(&run, n->g, &n->plan[1], &a);
@@ -46,6 +45,12 @@ static int class_in_float(const vt_network *n, const float *x) {
     vt_graph_run_plan_f32(&run, n->g, &n->plan[1], &room);
     vt_graph_forward_f32(&run, z, x);
     free(room.base);
+}
+
+/* Returns the class that float32 gives. */
+static int class_in_float(const vt_network *n, const float *x) {
+    float z[2];
+    compute_in_float(n, z, x);
     return z[1] > z[0];
 }
 
@@ -166,13 +171,8 @@ static void test_variance(void **state) {
 /* Returns logit 0 of a network at x, all four numbers of which are the same. */
 static double logit_at(vt_network *n, float x) {
     float z[2];
-    vt_arena a = {0};
-    vt_graph_run_f32 run;
-    vt_graph_run_plan_f32(&run, n->g, &n->plan[1], &a);
-    vt_arena room = {.base = vt_alloc(a.used + 64), .size = a.used + 64};
-    vt_graph_run_plan_f32(&run, n->g, &n->plan[1], &room);
-    vt_graph_forward_f32(&run, z, (float[4]){x, x, x, x});
-    free(room.base), vt_network_close(n);
+    compute_in_float(n, z, (float[4]){x, x, x, x});
+    vt_network_close(n);
     return (double)z[0];
 }
 
