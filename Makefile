@@ -39,7 +39,7 @@ OPT_tsan := -O1 -g -fsanitize=thread
 # clang's, which does not define the name that tells that the address sanitizer is there; sizes that are refused begin
 # at 2^16, so that no input takes its time for being large
 OPT_fuzz := -O1 -g $(ARCH) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -D__SANITIZE_ADDRESS__ -DVT_GRAPH_BITS=16
-# with both, clang's optimiser takes over ten minutes for the kernels of this file
+# with coverage and sanitizers, clang's optimiser takes over ten minutes for the kernels of this file
 $(BUILD)/fuzz/linalg/small_avx512.o: override CFLAGS += -O0
 OPT_tests_release := -O2 # a test's own code is short of work: compiling it took longer than running it
 LINK_asan := -fsanitize=address,undefined

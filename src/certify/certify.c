@@ -8,8 +8,7 @@
 
 const char *const vt_certify_arithmetic =
     "holds in real arithmetic and in float32 with any order of summation (3 x 3 convolutions also by Winograd's F(2x2, "
-    "3x3)), if elementary functions err by at most 4 "
-    "units in the last place and softmax subtracts the largest score";
+    "3x3)), if elementary functions err by at most 4 units in the last place and softmax subtracts the largest score";
 
 const char *const vt_certify_norm_names[] = {"linf", "l2", "l1"};
 
