@@ -53,6 +53,12 @@ double vt_spread_units(vt_spread *s, int v, double units, double floor, double m
     return moved + (s->exact ? 0 : s->err[v]);
 }
 
+double vt_spread_lost(const vt_spread *s, const vt_node *n, double terms, double size) {
+    if (!(size < VT_SPREAD_LARGEST)) return INFINITY;
+    return vt_relax_loss(s->g, n, terms, size, 0) +
+           vt_relax_loss(s->g, n, terms, 0, s->largest) * sqrt((double)s->g->values[n->out].n);
+}
+
 /* ---- memory ---- */
 
 /* Returns n + 1 doubles; sets *missing without memory. */

@@ -72,6 +72,10 @@ double vt_spread_top(const double *v, size_t n);
  * counting as that. */
 double vt_spread_units(vt_spread *s, int v, double units, double floor, double moved);
 
+/* Length of what float32 and double may lose in n's result, in sums of `terms` products whose sizes have length `size`.
+ */
+double vt_spread_lost(const vt_spread *s, const vt_node *n, double terms, double size);
+
 extern const vt_spread_rule vt_spread_affine;
 /* The rule of node i by the nodes around it (spread_patterns.c), or NULL; sets from and kept. */
 const vt_spread_rule *vt_spread_pattern(vt_spread *s, int i);

@@ -84,14 +84,6 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
     return VT_OK;
 }
 
-/* Returns the length of what float32 and double may lose in the node's result, in sums whose sizes have length `size`.
- */
-static double lost_in_all(const vt_spread *s, const vt_node *n, double terms, double size) {
-    if (!(size < VT_SPREAD_LARGEST)) return INFINITY;
-    return vt_relax_loss(s->g, n, terms, size, 0) +
-           vt_relax_loss(s->g, n, terms, 0, s->largest) * sqrt((double)s->g->values[n->out].n);
-}
-
 /* Returns how far the result may move: each input's distance times the operator's norm, and float32's error. */
 static double spread_affine(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
@@ -105,8 +97,8 @@ static double spread_affine(vt_spread *s, int node) {
         size += at->most[k] * (s->len[n->in[k]] + d);
         moved = parts ? hypot(moved, d) : moved + at->gain[k] * d;
     }
-    s->err[n->out] = lost_in_all(s, n, terms, size);
-    if (tiles > 0) s->err[n->out] = fmax(s->err[n->out], lost_in_all(s, n, tiles, VT_TILE_SIZE * size));
+    s->err[n->out] = vt_spread_lost(s, n, terms, size);
+    if (tiles > 0) s->err[n->out] = fmax(s->err[n->out], vt_spread_lost(s, n, tiles, VT_TILE_SIZE * size));
     return moved + (s->exact ? 0 : s->err[n->out]);
 }
 

@@ -92,10 +92,7 @@ static double spread_product(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const double *kept = s->at[node].kept, a = s->d[n->in[0]], b = s->d[n->in[1]];
     const double size = kept[LENGTHS] * (s->len[n->in[0]] + a) * (s->len[n->in[1]] + b);
-    const double terms = vt_relax_terms(s->g, n), root = sqrt((double)s->g->values[n->out].n);
-    s->err[n->out] = size < VT_SPREAD_LARGEST
-                         ? vt_relax_loss(s->g, n, terms, size, 0) + vt_relax_loss(s->g, n, terms, 0, s->largest) * root
-                         : INFINITY;
+    s->err[n->out] = vt_spread_lost(s, n, vt_relax_terms(s->g, n), size);
     return kept[OF_A] * b + kept[OF_B] * a + kept[BOTH] * a * b + (s->exact ? 0 : s->err[n->out]);
 }
 
