@@ -257,8 +257,9 @@ static void back_quotient(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
     const size_t ny = r->g->values[n->out].n, nb = r->g->values[n->in[1]].n;
     const double *dy = row->a[n->out], *p = r->planes[node], *mid = p + Q_PARTS * nb, *rad = mid + ny;
+    const bool fixed = vt_value_is_constant(&r->g->values[n->in[0]]); /* then a / b is a times 1 / b, and no plane */
     double *dq = row->spare;
-    for (size_t i = 0; i < ny; i++) vt_row_add(row, -dy[i] * mid[i]), vt_row_add(row, -fabs(dy[i]) * rad[i]);
+    for (size_t i = 0; !fixed && i < ny; i++) vt_row_add(row, -dy[i] * mid[i]), vt_row_add(row, -fabs(dy[i]) * rad[i]);
     memset(dq, 0, nb * sizeof *dq);
     row->x[0] = r->of[n->in[0]].mid, row->x[1] = p + Q_MID * nb;
     row->dx[0] = vt_row_at(r, row, n->in[0]), row->dx[1] = dq;

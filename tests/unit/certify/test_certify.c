@@ -11,10 +11,11 @@
 #include "certify/relax.h"
 #include "net_fixture.h"
 
-static const char *const nets[] = {"certify_linear",    "certify_relu", "certify_bent",    "certify_curved",
-                                   "certify_attention", "certify_norm", "certify_largest", "conv",
+static const char *const nets[] = {"certify_linear",  "certify_relu",      "certify_bent",
+                                   "certify_curved",  "certify_attention", "certify_norm",
+                                   "certify_largest", "certify_sides",     "conv",
                                    "attention"};
-enum { PLANES = 7 };
+enum { PLANES = 8 };
 
 /* ---- bounds of every value ---- */
 
@@ -29,8 +30,40 @@ static void check_values(const vt_relax *r, double *const *v, const char *name) 
     }
 }
 
-static void set_weights(const void *ctx, size_t i, double *a) {
-    for (size_t k = 0; k < 3; k++) a[k] = ((const double *)ctx)[3 * i + k];
+/* Linear functions of each node's result, in v, hold too: low is below what they are. */
+typedef struct function {
+    size_t n;
+    double *a;
+} function;
+
+static void set_function(const void *ctx, size_t i, double *a) {
+    const function *f = ctx;
+    for (size_t k = 0; k < f->n; k++) a[k] = f->a[i * f->n + k];
+}
+
+enum { FUNCTIONS = 4 };
+
+/* Bounds random linear functions of each node's result, into f and low [FUNCTIONS per node]. */
+static void bound_functions(vt_relax *r, function *f, double *low) {
+    for (int i = 0; i < r->g->n_nodes; i++) {
+        vt_err e = {0};
+        const int out = r->g->nodes[i].out;
+        f[i].n = r->g->values[out].n, f[i].a = calloc(FUNCTIONS * f[i].n, sizeof(double));
+        for (size_t k = 0; k < FUNCTIONS * f[i].n; k++) f[i].a[k] = rand() % 2 ? 2 * uniform() - 1 : 0;
+        assert_int_equal(vt_relax_rows(r, out, FUNCTIONS, set_function, &f[i], low + FUNCTIONS * i, &e), VT_OK);
+    }
+}
+
+static void check_functions(const vt_graph *g, double *const *v, const function *f, const double *low,
+                            const char *name) {
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < FUNCTIONS; k++) {
+            double sum = 0;
+            for (size_t j = 0; j < f[i].n; j++) sum += f[i].a[(size_t)k * f[i].n + j] * v[g->nodes[i].out][j];
+            if (!(low[FUNCTIONS * i + k] <= sum))
+                fail_msg("%s: node %d (%s): %.17g is above %.17g", name, i, vt_op_at_f64(g->nodes[i].op)->name,
+                         low[FUNCTIONS * i + k], sum);
+        }
 }
 
 static void test_bounds_hold(void **state) {
@@ -44,7 +77,8 @@ static void test_bounds_hold(void **state) {
         const vt_graph *g = o.n->g;
         assert_int_equal(vt_relax_open(&r, g, 2, &e), VT_OK);
         double **v = take_values(g), *lo = calloc(o.each, sizeof *lo), *hi = calloc(o.each, sizeof *hi);
-        double *x = calloc(o.each, sizeof *x), weights[12], low[4];
+        double *x = calloc(o.each, sizeof *x), *low = calloc(FUNCTIONS * (size_t)g->n_nodes, sizeof *low);
+        function *f = calloc((size_t)g->n_nodes, sizeof *f);
         for (size_t p = m < PLANES ? 0 : 3; p < (m < PLANES ? 2 * T_COUNT(radii) : 6);
              p++) { /* the last ones are slow */
             const double radius = radii[p / 2];
@@ -55,22 +89,19 @@ static void test_bounds_hold(void **state) {
             r->policy = (int)p % 3,
             r->steps = p / 2 % 2 ? (m == 3 || m == 4 ? 60 : 4) : 0; /* knobs reach their limits */
             if (vt_relax_box(r, lo, hi, &e) != VT_OK) continue;     /* undecided */
-            for (size_t i = 0; i < 12; i++) weights[i] = 2 * uniform() - 1;
-            const int out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
-            assert_int_equal(vt_relax_rows(r, out, 4, set_weights, weights, low, &e), VT_OK);
+            bound_functions(r, f, low);
             for (int t = 0; t < 60; t++) {
                 for (size_t i = 0; i < o.each; i++) {
-                    const double f = t % 3 ? uniform() : rand() % 2;
-                    x[i] = f == 1 ? hi[i] : lo[i] + f * (hi[i] - lo[i]);
+                    const double share = t % 3 ? uniform() : rand() % 2;
+                    x[i] = share == 1 ? hi[i] : lo[i] + share * (hi[i] - lo[i]);
                 }
                 compute_values(g, v, x);
                 check_values(r, v, nets[m]);
-                for (size_t i = 0; i < 4; i++)
-                    assert_true(low[i] <= weights[3 * i] * v[out][0] + weights[3 * i + 1] * v[out][1] +
-                                              weights[3 * i + 2] * v[out][2]);
+                check_functions(g, v, f, low, nets[m]);
             }
+            for (int i = 0; i < g->n_nodes; i++) free(f[i].a);
         }
-        free_values(g, v), free(lo), free(hi), free(x);
+        free_values(g, v), free(lo), free(hi), free(x), free(f), free(low);
         vt_relax_close(r), close_net(&o);
     }
 }
