@@ -223,13 +223,13 @@ static vt_status bound_square(vt_relax *r, int node, vt_err *e) {
 static vt_status bound_power(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const vt_value *b = &r->g->values[n->in[1]];
-    if (r->g->values[n->in[0]].n != r->g->values[n->out].n)
-        return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with many exponents", r->g->path);
     const double power = vt_value_real(b, 0);
-    for (size_t i = 0; i < b->n; i++)
-        if (vt_value_real(b, i) != power || (power != 2 && power != 3))
-            return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with exponent %g, only with 2 and 3",
-                           r->g->path, vt_value_real(b, i));
+    bool many = r->g->values[n->in[0]].n != r->g->values[n->out].n;
+    for (size_t i = 0; i < b->n; i++) many = many || vt_value_real(b, i) != power;
+    if (many) return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with many exponents", r->g->path);
+    if (power != 2 && power != 3)
+        return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with exponent %g, only with 2 and 3", r->g->path,
+                       power);
     return bound_by(r, node, power == 2 ? &vt_scalar_square : &cube, NULL, 0);
 }
 
