@@ -45,4 +45,4 @@ static vt_status import(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-VT_OP_EMITS(cast, "Cast", import, .summary = "integers of constants")
+VT_OP_EMITS(cast, "Cast", import, .summary = "reals keep their value; integers of constants")

@@ -19,4 +19,5 @@ static vt_status import(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-VT_OP_EMITS(meanvariancenormalization, "MeanVarianceNormalization", import, .summary = NULL)
+VT_OP_EMITS(meanvariancenormalization, "MeanVarianceNormalization", import,
+            .summary = "over the root of variance + 1e-18")

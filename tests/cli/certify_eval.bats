@@ -87,6 +87,10 @@ setup() {
     sed -i '0,/"status":"undecided"/s//"status":"certified"/' r/ledger.jsonl
     bad 1 "ledger.jsonl is changed" -- verify r
     says "is undecided, the ledger says certified"
+    cp -r $REF claim # a forger who read the source claims more than was proved
+    sed -i 's/within linf eps /within linf eps 9/' claim/*.*
+    seal claim
+    bad 1 "its certificates are said to mean" "within linf eps " -- verify claim
 }
 
 @test "the ONNX file of the network, the same certificates" {
