@@ -115,6 +115,8 @@ void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double
 /* Rounding errors of float32 and double in a sum of `terms` products whose absolute values add up to `size`; largest:
  * size of any number before it, by which an underflow in a product of two constants (fusion's) may be multiplied. */
 double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size, double largest);
+/* The exponent of Pow n if one constant is that of all its numbers, else NaN. */
+double vt_relax_exponent(const vt_graph *g, const vt_node *n);
 /* Has n a constant factor whose product with another one float32 may not hold? */
 bool vt_relax_is_wild(const vt_graph *g, const vt_node *n);
 /* VT_E_USAGE: n reads integers among reals, which ONNX's types forbid. */

@@ -219,14 +219,18 @@ static vt_status bound_square(vt_relax *r, int node, vt_err *e) {
     return bound_by(r, node, &vt_scalar_square, NULL, 0);
 }
 
+double vt_relax_exponent(const vt_graph *g, const vt_node *n) {
+    const vt_value *b = &g->values[n->in[1]];
+    if (!vt_value_is_constant(b) || !b->n || g->values[n->in[0]].n != g->values[n->out].n) return NAN;
+    for (size_t i = 1; i < b->n; i++)
+        if (vt_value_real(b, i) != vt_value_real(b, 0)) return NAN;
+    return vt_value_real(b, 0);
+}
+
 /* The exponent is a constant. */
 static vt_status bound_power(vt_relax *r, int node, vt_err *e) {
-    const vt_node *n = &r->g->nodes[node];
-    const vt_value *b = &r->g->values[n->in[1]];
-    const double power = vt_value_real(b, 0);
-    bool many = r->g->values[n->in[0]].n != r->g->values[n->out].n;
-    for (size_t i = 0; i < b->n; i++) many = many || vt_value_real(b, i) != power;
-    if (many) return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with many exponents", r->g->path);
+    const double power = vt_relax_exponent(r->g, &r->g->nodes[node]);
+    if (isnan(power)) return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with many exponents", r->g->path);
     if (power != 2 && power != 3)
         return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for Pow with exponent %g, only with 2 and 3", r->g->path,
                        power);

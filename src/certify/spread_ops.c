@@ -336,11 +336,8 @@ const vt_spread_rule *vt_spread_curved(const vt_spread *s, const vt_node *n) {
         return two || s->g->values[n->in[0]].n != s->g->values[n->out].n ? NULL : &sloped;
     if (vt_spread_is(s, n, "Mul")) return n->in[0] == n->in[1] ? &by_centre : &elements;
     if (vt_spread_is(s, n, "Pow")) {
-        const size_t many = two ? 0 : s->g->values[n->in[1]].n;
-        const double power = many ? s->v[n->in[1]][0] : 0;
-        for (size_t i = 0; i < many; i++)
-            if (s->v[n->in[1]][i] != power || (power != 2 && power != 3)) return NULL;
-        return many && s->g->values[n->in[0]].n == s->g->values[n->out].n ? &by_centre : NULL;
+        const double power = vt_relax_exponent(s->g, n);
+        return power == 2 || power == 3 ? &by_centre : NULL;
     }
     const function *f = function_of(s, n);
     return !f ? NULL : f->of ? &by_centre : &steady;

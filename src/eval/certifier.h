@@ -17,6 +17,8 @@ typedef struct vt_certificate {
     int64_t forwards; /* of the model, or bounds computed, which the image cost */
 } vt_certificate;
 
+enum { VT_CERTIFIER_TEXT = 700 }; /* bytes of a sentence */
+
 typedef struct vt_certifier_def {
     const char *name, *summary, *reference;
     bool estimates; /* proves with a probability: a verdict within the classifier's own doubt contradicts nothing */
@@ -34,8 +36,8 @@ typedef struct vt_certifier_def {
      * state; c: its classifier with the wrap; key: random numbers of this image. */
     vt_status (*image)(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
                        vt_certificate *out, vt_err *e);
-    /* Writes the reports' sentence: of which classifier (wrapped or plain), which threat, with what probability, for
-     * which arithmetic. */
+    /* Writes the reports' sentence [VT_CERTIFIER_TEXT]: of which classifier (wrapped or plain), which threat, with what
+     * probability, for which arithmetic. */
     void (*sentence)(const void *params, const vt_eval_options *v, char *text, size_t size);
 } vt_certifier_def;
 

@@ -19,7 +19,8 @@
 
 /* Texts that are put together here; the header's document has copies of them. */
 typedef struct texts {
-    char kernels[192], forms[1000], native_filter[64], preprocess[64], weights[VT_WEIGHTS_NAME], wrap[17], certify[700];
+    char kernels[192], forms[1000], native_filter[64], preprocess[64], weights[VT_WEIGHTS_NAME], wrap[17];
+    char certify[VT_CERTIFIER_TEXT];
 } texts;
 
 /* Adds a sentence to a list of notes. */

@@ -294,11 +294,12 @@ static vt_status open_certifier(job *k, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its certificates '%.80s' are none of this program: %s",
                        k->r->ledger->dir, h->certify.method, why.text);
     VT_TRY(by->def->prepare(&k->shared, by->params, &k->v, e));
-    char sentence[1000];
+    char sentence[VT_CERTIFIER_TEXT];
     by->def->sentence(by->params, &k->v, sentence, sizeof sentence);
-    if (strcmp(sentence, h->certify.sentence ? h->certify.sentence : "") != 0)
+    const char *said = h->certify.sentence ? h->certify.sentence : "";
+    if (strcmp(sentence, said) != 0)
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its certificates are said to mean '%.80s...', but mean '%s'",
-                       k->r->ledger->dir, h->certify.sentence ? h->certify.sentence : "", sentence);
+                       k->r->ledger->dir, said, sentence);
     for (int i = 0; by->def->open && i < k->r->threads; i++)
         VT_TRY(by->def->open(&k->workers[i].certifier, k->shared, by->params, &k->v, e));
     return VT_OK;
