@@ -50,7 +50,7 @@ vt_status vt_certify_open(vt_certify **out, const vt_graph *g, const vt_certify_
     vt_status s = c->stack && c->lo && c->hi && c->margin && c->now
                       ? vt_relax_open(&c->r, g, o->threads, e)
                       : vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
-    if (s == VT_OK) c->r->norm = o->norm, c->r->intervals = o->intervals;
+    if (s == VT_OK) c->r->norm = o->norm, c->r->intervals = o->intervals, c->r->interrupt = o->interrupt;
     if (s == VT_OK)
         *out = c;
     else

@@ -3,6 +3,7 @@
  * arithmetic and for float32 in any order of summation (certify/relax.h). */
 #pragma once
 
+#include <signal.h>
 #include "graph/graph.h"
 
 #define VT_CERTIFY_FARTHEST 0x1p20 /* no radius above it is tried */
@@ -19,6 +20,7 @@ typedef struct vt_certify_options {
     bool intervals; /* intervals alone: for networks that were trained with them */
     bool plain;     /* bounds of inputs too large to be halved are not improved by gradient steps */
     int threads;
+    const volatile sig_atomic_t *interrupt; /* VT_INTERRUPTED, without a sentence, once it is set; NULL: never */
 } vt_certify_options;
 
 typedef struct vt_certified {

@@ -24,6 +24,7 @@ static const struct {
     {"Div", &vt_relax_affine, &vt_relax_quotient, &vt_relax_quotient},
     {"Erf", &vt_relax_scalar, NULL, NULL},
     {"Exp", &vt_relax_scalar, NULL, NULL},
+    {"Gelu", &vt_relax_scalar, NULL, NULL},
     {"LeakyRelu", &vt_relax_scalar, NULL, NULL},
     {"Log", &vt_relax_scalar, NULL, NULL},
     {"MatMul", &vt_relax_affine, &vt_relax_affine, &vt_relax_product},
@@ -43,6 +44,7 @@ static const struct {
     {"Sqrt", &vt_relax_scalar, NULL, NULL},
     {"Sub", &vt_relax_affine, &vt_relax_affine, &vt_relax_affine},
     {"Tanh", &vt_relax_scalar, NULL, NULL},
+    {"(gelu)", &vt_relax_scalar, NULL, NULL},
     {"(move)", &vt_relax_affine, NULL, NULL},
     {"(standardise)", &vt_relax_standardise, NULL, NULL},
 };
@@ -142,7 +144,7 @@ vt_status vt_relax_open(vt_relax **out, const vt_graph *g, int threads, vt_err *
     for (int i = 0; s == VT_OK && i < g->n_nodes; i++)
         if (!(r->how[i] = vt_relaxation_of(g, &g->nodes[i])))
             s = vt_fail(e, VT_E_USAGE, "%s: no bounds are known for operator %s (node %s)", g->path,
-                        vt_op_at_f64(g->nodes[i].op)->name, g->nodes[i].name ? g->nodes[i].name : "without name");
+                        vt_op_at_f64(g->nodes[i].op)->name, *g->nodes[i].name ? g->nodes[i].name : "without name");
         else if ((s = vt_relax_check_types(g, &g->nodes[i], e)) == VT_OK)
             r->wild = r->wild || vt_relax_is_wild(g, &g->nodes[i]);
     if (s == VT_OK && !take_all(r)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
@@ -271,6 +273,7 @@ static vt_status bound_row(void *ctx, int thread, size_t i, vt_err *e) {
     const row_job *j = ctx;
     vt_row *row = &j->r->rows[thread];
     double best = -INFINITY;
+    if (j->r->interrupt && *j->r->interrupt) return VT_INTERRUPTED;
     vt_row_reset(j->r, row);
     for (int step = 0; step <= j->r->steps && !(j->r->until > 0 && vt_now() > j->r->until); step++) {
         memset(row->touched, 0, (size_t)j->r->g->n_values * sizeof *row->touched);

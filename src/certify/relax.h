@@ -69,7 +69,8 @@ struct vt_relax {
     int policy;     /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
     bool intervals; /* values are bounded by those of their inputs alone; rows by every value that they come to */
     int steps;      /* of each row toward better lines */
-    double until;   /* vt_now() after which rows have no bound; 0: never */
+    const volatile sig_atomic_t *interrupt; /* as in vt_certify_options */
+    double until;                           /* vt_now() after which rows have no bound; 0: never */
     /* Inputs of the box that are no further from the centre than the radius count. linf: all of the box. */
     vt_certify_norm norm;
     const double *centre;
@@ -138,6 +139,7 @@ typedef struct vt_lines {
 } vt_lines;
 typedef struct vt_scalar vt_scalar;
 extern const vt_scalar vt_scalar_reciprocal, vt_scalar_square, vt_scalar_rsqrt;
+const vt_scalar *vt_scalar_of(const char *op); /* NULL: an operator of another kind */
 vt_lines vt_scalar_lines(const vt_scalar *f, const double *p, double l, double u, int policy);
 
 extern const vt_relaxation vt_relax_affine, vt_relax_scalar, vt_relax_square, vt_relax_power, vt_relax_product,

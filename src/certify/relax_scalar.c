@@ -17,7 +17,7 @@ struct vt_scalar {
     double (*slope)(double x, const double *p);
     /* Where f' = k, and kinks: at most 3; NULL: none. */
     int (*turns)(double k, const double *p, double *x);
-    double units, floor; /* float32's error in units of its last place, of numbers of at least that size */
+    double units, floor; /* float32's error in units of its last place, of numbers of at least that size (GELU: of x) */
 };
 
 /* Functions and their derivatives of x, and parameters p; and where a derivative is k, or a kink is. */
@@ -88,11 +88,50 @@ PLACES(t_erf, k > 0 && k * ROOT_PI / 2 <= 1, sqrt(-log(k *ROOT_PI / 2)))
 FUNCTION(f_softplus, fmax(x, 0) + log1p(exp(-fabs(x))))
 PLACE(t_softplus, k > 0 && k < 1, log(k / (1 - k)))
 
+/* x/2 (1 + erf(x / p)), p[0] or the root of 2, or with p[0] = 1 its approximation with tanh. Its derivative less 1/2 is
+ * odd: it rises from 0 to `turn` and falls from there to 1/2. */
+static double turn_of(const double *p) { return p[0] == 1 ? 1.418504 : p[0] > 1 ? p[0] : M_SQRT2; }
+static double f_gelu(double x, const double *p) {
+    if (p[0] != 1) return x / 2 * erfc(-x / turn_of(p));
+    return x / (1 + exp(-4 / ROOT_PI * M_SQRT1_2 * (x + 0.044715 * x * x * x)));
+}
+static double d_gelu(double x, const double *p) {
+    const double s = turn_of(p);
+    if (p[0] != 1) return erfc(-x / s) / 2 + x * exp(-x * x / (s * s)) / (ROOT_PI * s);
+    const double z = 2 / ROOT_PI * M_SQRT1_2 * (x + 0.044715 * x * x * x), up = f_sigmoid(2 * z, p);
+    return up + 2 * x * up * f_sigmoid(-2 * z, p) * 2 / ROOT_PI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x);
+}
+
+/* Returns where the derivative is 1/2 + rise between a and b, at which it is on either side of that. */
+static double find_slope(double rise, const double *p, double a, double b) {
+    double fa = d_gelu(a, p) - 0.5 - rise, fb = d_gelu(b, p) - 0.5 - rise, x = a;
+    for (int i = 0; i < 90 && fa != fb; i++) {
+        x = i % 3 == 2 ? a / 2 + b / 2 : a - fa * (b - a) / (fb - fa);
+        const double fx = d_gelu(x, p) - 0.5 - rise;
+        if (fabs(fx) <= 1e-15) break;
+        if ((fx < 0) == (fa < 0))
+            a = x, fa = fx;
+        else
+            b = x, fb = fx;
+    }
+    return x;
+}
+
+static int t_gelu(double k, const double *p, double *x) {
+    const double side = k < 0.5 ? -1 : 1, rise = fabs(k - 0.5), turn = turn_of(p);
+    if (!(rise <= d_gelu(turn, p) - 0.5)) return 0;
+    x[0] = side * find_slope(rise, p, 0, turn);
+    if (rise <= 0.5) return 1;
+    x[1] = side * find_slope(rise, p, turn, 40);
+    return 2;
+}
+
 static const vt_scalar functions[] = {
     {"Abs", CONVEX, f_abs, d_abs, t_zero, 0, 0},
     {"Clip", ANY, f_clip, d_clip, t_clip, 1, 0},
     {"Erf", BENT, f_erf, d_erf, t_erf, 8, 0},
     {"Exp", CONVEX, f_exp, f_exp, t_exp, 8, 0},
+    {"Gelu", ANY, f_gelu, d_gelu, t_gelu, 16, 0},
     {"LeakyRelu", ANY, f_leaky, d_leaky, t_zero, 4, 0},
     {"Log", CONCAVE, f_log, d_log, t_log, 8, 1},
     {"PRelu", ANY, f_leaky, d_leaky, t_zero, 4, 0},
@@ -102,6 +141,7 @@ static const vt_scalar functions[] = {
     {"Softplus", CONVEX, f_softplus, f_sigmoid, t_softplus, 16, 1},
     {"Sqrt", CONCAVE, f_sqrt, d_sqrt, t_sqrt, 4, 0},
     {"Tanh", BENT, f_tanh, d_tanh, t_tanh, 8, 0},
+    {"(gelu)", ANY, f_gelu, d_gelu, t_gelu, 16, 0},
 };
 static const vt_scalar cube = {"Pow", ANY, f_cube, d_cube, t_cube, 16, 0};
 const vt_scalar vt_scalar_reciprocal = {"Reciprocal", ANY, f_inverse, d_inverse, t_inverse, 4, 0};
@@ -110,7 +150,8 @@ const vt_scalar vt_scalar_rsqrt = {"Sqrt", CONVEX, f_rsqrt, d_rsqrt, t_rsqrt, 8,
 
 /* Least (sign 1) or largest (-1) value of f(x) - k x on [l, u], rounded outward. */
 static double intercept(const vt_scalar *f, const double *p, double l, double u, double k, double sign) {
-    double x[5] = {l, u}, best = INFINITY, size = 0;
+    double x[5] = {l, u}, best = INFINITY,
+           size = f->f == f_gelu ? 1e-4 : 0; /* places that are searched for err by less */
     const int n = 2 + f->turns(k, p, x + 2);
     for (int i = 0; i < n; i++) {
         if (!(x[i] >= l && x[i] <= u)) continue;
@@ -142,8 +183,15 @@ static int shape_of(const vt_scalar *f, const double *p, double l, double u) {
     if (f->shape == BENT) return u <= 0 ? CONVEX : l >= 0 ? CONCAVE : ANY;
     if (f->f == f_inverse) return l > 0 ? CONVEX : CONCAVE;
     if (f->f == f_cube) return l >= 0 ? CONVEX : u <= 0 ? CONCAVE : ANY;
+    if (f->f == f_gelu) return l >= -M_SQRT2 && u <= M_SQRT2 ? CONVEX : fmin(u, -l) <= -1.42 ? CONCAVE : ANY;
     if (f->f == f_leaky) return p[0] <= 1 ? CONVEX : CONCAVE;
     return f->shape;
+}
+
+const vt_scalar *vt_scalar_of(const char *op) {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].op, op)) return &functions[i];
+    return NULL;
 }
 
 vt_lines vt_scalar_lines(const vt_scalar *f, const double *p, double l, double u, int policy) {
@@ -177,7 +225,7 @@ static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const doubl
     for (size_t i = 0; i < count; i++) {
         const vt_lines s = vt_scalar_lines(f, p ? p + i * step : NULL, x->lo[i], x->hi[i], r->policy);
         at[KL * count + i] = s.kl, at[BL * count + i] = s.bl, at[KU * count + i] = s.ku, at[BU * count + i] = s.bu;
-        const double top = fmax(fmax(fabs(s.lo), fabs(s.hi)), f->floor);
+        const double top = f->f == f_gelu ? x->top[i] : fmax(fmax(fabs(s.lo), fabs(s.hi)), f->floor);
         const double kept = fmax(fabs(s.kl), fabs(s.ku)) * x->top[i] + fmax(fabs(s.bl), fabs(s.bu)) + top;
         y->err[i] = f->units * VT_HALF_ULP32 * top * (1 + 1e-6) + f->units * VT_TINY32 + 1e-14 * kept;
         y->lo[i] = s.lo - y->err[i], y->hi[i] = s.hi + y->err[i];
@@ -200,18 +248,15 @@ static vt_status bound_scalar(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const char *name = vt_op_at_f64(n->op)->name;
     const bool sloped = !strcmp(name, "PRelu"), repeats = r->g->values[n->in[0]].n != r->g->values[n->out].n;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].op, name) && !(sloped && repeats)) {
-            const bool hole = functions[i].f == f_inverse,
-                       positive = functions[i].f == f_log || functions[i].f == f_sqrt;
-            const vt_ranges *x = &r->of[n->in[0]];
-            for (size_t k = 0; k < r->g->values[n->out].n; k++)
-                if ((hole && x->lo[k] <= 0 && x->hi[k] >= 0) || (positive && x->lo[k] <= 0))
-                    return vt_fail(e, VT_E_NUMERIC, "%s: %s of numbers down to %g", r->g->path, name, x->lo[k]);
-            if (sloped) return bound_by(r, node, &functions[i], slopes_below(r, n), 1);
-            return bound_by(r, node, &functions[i], n->with, 0);
-        }
-    return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for operator %s", r->g->path, name);
+    const vt_scalar *f = vt_scalar_of(name);
+    if (!f || (sloped && repeats))
+        return vt_fail(e, VT_E_USAGE, "%s: no bounds are known for operator %s", r->g->path, name);
+    const bool hole = f->f == f_inverse, positive = f->f == f_log || f->f == f_sqrt;
+    const vt_ranges *x = &r->of[n->in[0]];
+    for (size_t k = 0; k < r->g->values[n->out].n; k++)
+        if ((hole && x->lo[k] <= 0 && x->hi[k] >= 0) || (positive && x->lo[k] <= 0))
+            return vt_fail(e, VT_E_NUMERIC, "%s: %s of numbers down to %g", r->g->path, name, x->lo[k]);
+    return sloped ? bound_by(r, node, f, slopes_below(r, n), 1) : bound_by(r, node, f, n->with, 0);
 }
 
 static vt_status bound_square(vt_relax *r, int node, vt_err *e) {

@@ -134,7 +134,7 @@ vt_status vt_spread_open(vt_spread *s, const vt_graph *g, const vt_spread *like,
         const vt_node *n = &g->nodes[i];
         if (!(s->at[i].rule = rule_of(s, i)))
             return vt_fail(e, VT_E_USAGE, "%s: no Lipschitz bound is known for operator %s (node %s)", g->path,
-                           vt_op_at_f64(n->op)->name, n->name ? n->name : "without name");
+                           vt_op_at_f64(n->op)->name, *n->name ? n->name : "without name");
         VT_TRY(vt_relax_check_types(g, n, e));
         if (!like && vt_relax_is_wild(g, n))
             return vt_fail(e, VT_E_NUMERIC,

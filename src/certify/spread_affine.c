@@ -75,7 +75,7 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
         if (norm < at->gain[k]) at->gain[k] = norm;
         if (!isfinite(at->gain[k]))
             return vt_fail(e, VT_E_NUMERIC, "%s: the norm of operator %s (node %s) is %g: there is no bound",
-                           s->g->path, vt_op_at_f64(n->op)->name, n->name ? n->name : "without name", at->gain[k]);
+                           s->g->path, vt_op_at_f64(n->op)->name, *n->name ? n->name : "without name", at->gain[k]);
     }
     for (int k = 0; k < n->n_in; k++)
         s->x[k] = n->in[k] < 0 ? NULL : vt_spread_moves(s, n->in[k]) ? s->zero : s->v[n->in[k]];

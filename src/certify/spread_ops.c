@@ -40,11 +40,11 @@ typedef struct function {
 static const function functions[] = {
     {"Abs", by_1, 0, 0, NOWHERE},       {"Clip", by_1, 1, 0, NOWHERE},
     {"Erf", by_erf, 8, 0, NOWHERE},     {"Exp", by_exp, 8, 0, SIGNED},
-    {"Gelu", by_gelu, 64, 1, NOWHERE},  {"LeakyRelu", by_leaky, 4, 0, NOWHERE},
+    {"Gelu", by_gelu, 8, 0, NOWHERE},   {"LeakyRelu", by_leaky, 4, 0, NOWHERE},
     {"Log", by_log, 8, 1, SIGNED},      {"Reciprocal", by_inverse, 4, 0, SIZES},
     {"Relu", by_1, 0, 0, NOWHERE},      {"Sigmoid", by_quarter, 16, 1, NOWHERE},
     {"Softplus", by_1, 16, 1, NOWHERE}, {"Sqrt", by_sqrt, 4, 0, SIGNED},
-    {"Tanh", by_1, 8, 0, NOWHERE},
+    {"Tanh", by_1, 8, 0, NOWHERE},      {"(gelu)", by_gelu, 8, 0, NOWHERE},
 };
 static const function powers[] = {{"Pow", by_square, 16, 0, SIZES}, {"Pow", by_cube, 16, 0, SIZES}};
 
@@ -77,7 +77,12 @@ static double spread_function(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const function *f = function_of(s, n);
     const double *kept = s->at[node].kept;
-    return vt_spread_units(s, n->out, f->units, f->floor, f->moved(s->d[n->in[0]], kept[LEAST], kept[TOP], n->with));
+    const double d = s->d[n->in[0]], moved = f->moved(d, kept[LEAST], kept[TOP], n->with);
+    /* GELU's numbers below 0 are what is left of the input's */
+    const double lost = f->moved == by_gelu ? 16 * VT_HALF_ULP32 * (s->len[n->in[0]] + d) : 0;
+    const double all = vt_spread_units(s, n->out, f->units, f->floor, moved) + (s->exact ? 0 : lost);
+    s->err[n->out] += lost;
+    return all;
 }
 
 static const vt_spread_rule steady = {.spread = spread_function},

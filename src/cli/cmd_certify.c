@@ -90,7 +90,10 @@ static vt_status read_options(const vt_cli *c, bound_method *m, vt_certify_optio
         return vt_fail(e, VT_E_USAGE, "vitrine certify needs --points FILE.safetensors and --out FILE.json");
     VT_TRY(vt_file_writable(vt_cli_get(c, "out"), e));
     VT_TRY(vt_cli_threads(c, &threads, e));
-    *o = (vt_certify_options){.unboxed = vt_cli_has(c, "unboxed"), .seconds = 60, .threads = (int)threads};
+    *o = (vt_certify_options){.unboxed = vt_cli_has(c, "unboxed"),
+                              .seconds = 60,
+                              .threads = (int)threads,
+                              .interrupt = vt_cli_interruptible()};
     for (*m = LINEAR; by && *m < METHODS && strcmp(by, methods[*m]);) ++*m;
     if (*m == METHODS) return vt_fail(e, VT_E_USAGE, "--method is '%s', must be linear or lipschitz", by);
     if (!norm && *m == LIPSCHITZ) norm = "l2";
@@ -128,12 +131,11 @@ static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p
     engine by = {0};
     double sum = 0;
     size_t some = 0;
-    const volatile sig_atomic_t *stop = vt_cli_interruptible();
     vt_status s = open_engine(&by, method, g, o, e);
     for (size_t i = 0; s == VT_OK && i < p->count; i++) {
         vt_certified r;
-        if (*stop) s = vt_fail(e, VT_INTERRUPTED, "interrupted at point %zu", i);
-        if (s == VT_OK) s = certify_one(&by, p->x + i * p->each, p->labels[i], &r, e);
+        s = *o->interrupt ? VT_INTERRUPTED : certify_one(&by, p->x + i * p->each, p->labels[i], &r, e);
+        if (s == VT_INTERRUPTED) s = vt_fail(e, s, "interrupted at point %zu", i);
         if (s != VT_OK) break;
         json_t *margin = isfinite(r.margin) ? json_real(r.margin) : json_null();
         json_t *row = json_pack("{s:I,s:f,s:o,s:I,s:f}", "index", (json_int_t)i, "radius", r.radius, "margin", margin,

@@ -55,7 +55,7 @@
 
 #define VT_SEED_ARG {"seed", "N", "seed of every random draw (default 0)", VT_OF_RUN}
 #define VT_THREADS_ARG                                                                                                 \
-    {"threads", "N", "threads (default OMP_NUM_THREADS, else all cores given); never changes a result", VT_OF_RUN}
+    {"threads", "N", "threads (default OMP_NUM_THREADS, else all cores given); changes no result, limits of time apart", VT_OF_RUN}
 /* Images that each thread attacks at a time, whose questions to the model are one batch. */
 #define VT_BATCH_ARG {"batch", "N", "images of each thread that wait for the model together (default 1)", VT_OF_RUN}
 #define VT_SEARCH_ARG                                                                                                  \
@@ -70,7 +70,7 @@
 /* All that an evaluation takes, of the command and of vitrine_evaluate. */
 #define VT_EVAL_ARGS                                                                                                   \
     VT_DATA_ARG,                                                                                                       \
-    {"attack", "ATTACK", "name:key=value,..., or a list A+B+C; repeatable; none: clean accuracy only", VT_OF_ATTACK},  \
+    {"attack", "ATTACK", "name:key=value,..., or a list A+B+C; repeatable; without any: clean accuracy alone", VT_OF_ATTACK},  \
     {"profile", "quick|standard|paranoid", "AutoAttack for less with a bound, AutoAttack, AutoAttack and more",        \
      VT_OF_ATTACK},                                                                                                    \
     {"surrogate", "WEIGHTS", "another checkpoint, whose gradients transfer follows (an entry of its own if no "        \

@@ -84,7 +84,7 @@ int vt_certifier_image_set(vt_certifier_image *i, const float *x, int label) {
 vt_status vt_certify_record(vt_record *r, const vt_eval_options *v, void *self, const vt_classifier *c, const float *x,
                             vt_err *e) {
     char purpose[80];
-    vt_certificate out = {.radius = NAN};
+    vt_certificate out = {.radius = NAN, .interrupt = v->interrupt};
     snprintf(purpose, sizeof purpose, "certify %s", v->certify.def->name);
     const vt_rng key = {.seed = v->seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)r->image};
     vt_classifier_begin(c, &key);

@@ -4,6 +4,7 @@
  * depends on image, parameters and the image's random numbers alone: budgets are counted in steps, never in seconds. */
 #pragma once
 
+#include <signal.h>
 #include "base/opt.h"
 #include "attacks/ball.h"
 #include "inference/classifier.h"
@@ -15,6 +16,7 @@ typedef struct vt_certificate {
     bool certified;   /* proven at the run's threat; else undecided */
     double radius;    /* largest proven radius where the method knows one; NaN: it answers the run's threat alone */
     int64_t forwards; /* of the model, or bounds computed, which the image cost */
+    const volatile sig_atomic_t *interrupt; /* set by the caller: VT_INTERRUPTED once it is set; NULL: never */
 } vt_certificate;
 
 enum { VT_CERTIFIER_TEXT = 700 }; /* bytes of a sentence */

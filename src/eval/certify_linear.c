@@ -58,7 +58,8 @@ static vt_status open_state(void **self, const void *shared, const void *with, c
                                   .boxes = p->boxes,
                                   .plain = !p->refine,
                                   .intervals = p->intervals,
-                                  .threads = 1};
+                                  .threads = 1,
+                                  .interrupt = v->interrupt};
     state *s = *self = calloc(1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for bounds");
     VT_TRY(vt_certifier_image_open(&s->image, v, e));

@@ -32,7 +32,7 @@ static void release_nothing(void *shared) { (void)shared; }
 static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
                              vt_certificate *out, vt_err *e) {
     (void)self, (void)key;
-    return vt_masks_certify(&out->certified, &out->forwards, c, x, label, e);
+    return vt_masks_certify(&out->certified, &out->forwards, c, x, label, out->interrupt, e);
 }
 
 static void write_sentence(const void *params, const vt_eval_options *v, char *text, size_t size) {

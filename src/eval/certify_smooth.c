@@ -39,7 +39,7 @@ static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *k
     double radius;
     int class;
     (void)key;
-    VT_TRY(vt_smooth_certify(&class, &radius, &out->forwards, c, x, e));
+    VT_TRY(vt_smooth_certify(&class, &radius, &out->forwards, c, x, out->interrupt, e));
     if (class != label || !(radius > 0)) return VT_OK;
     out->radius = radius, out->certified = radius > *eps;
     return VT_OK;

@@ -233,13 +233,14 @@ static bool fuse_transpose(vt_graph *g, int i, bool *done) {
 }
 
 /* Joins what it can of each node, the first way that does; false: no memory. */
-static bool fuse_nodes(vt_graph *g) {
-    static bool (*const ways[])(vt_graph *, int, bool *) = {fuse_conv,   fuse_gelu,    fuse_standardise, fuse_norm,
+static bool fuse_nodes(vt_graph *g, vt_fusion how) {
+    static bool (*const ways[])(vt_graph *, int, bool *) = {fuse_gelu,   fuse_conv,    fuse_standardise, fuse_norm,
                                                             fuse_linear, fuse_softmax, fuse_transpose};
+    const size_t count = how == VT_FUSE_ALL ? sizeof ways / sizeof *ways : how == VT_FUSE_GELU;
     bool good = true;
     for (int i = 0; good && i < g->n_nodes; i++) {
         bool done = false;
-        for (size_t k = 0; good && !done && k < sizeof ways / sizeof *ways; k++) good = ways[k](g, i, &done);
+        for (size_t k = 0; good && !done && k < count; k++) good = ways[k](g, i, &done);
     }
     return good;
 }
@@ -257,11 +258,13 @@ static bool round_constants(vt_graph *g) {
     return true;
 }
 
-vt_status vt_graph_fuse(vt_graph *g, bool joins, vt_err *e) {
-    bool good = !joins || fuse_nodes(g);
-    if (joins) vt_graph_prune(g);
-    good = good && (!joins || vt_graph_order(g));
-    if (good && joins) vt_graph_prune(g);
+vt_status vt_graph_fuse(vt_graph *g, vt_fusion how, vt_err *e) {
+    bool good = fuse_nodes(g, how);
+    if (how != VT_FUSE_NONE) vt_graph_prune(g);
+    if (how == VT_FUSE_ALL) {
+        good = good && vt_graph_order(g);
+        if (good) vt_graph_prune(g);
+    }
     good = good && round_constants(g) && vt_graph_pack(g);
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", g->path);
 }

@@ -6,9 +6,9 @@
 
 #include "graph/graph.h"
 
-/* Joins nodes, counting them in g->fused, and puts channels last where that is faster (joins false: neither); then sets
- * the floats of constants and vt_graph_packs. VT_E_MEMORY: g may be half done. */
-vt_status vt_graph_fuse(vt_graph *g, bool joins, vt_err *e);
+/* Joins nodes, counting them in g->fused, and if all are to be joined puts channels last where that is faster; then
+ * sets the floats of constants and vt_graph_packs. VT_E_MEMORY: g may be half done. */
+vt_status vt_graph_fuse(vt_graph *g, vt_fusion how, vt_err *e);
 
 /* ---- its parts (graph/layout.c); false: no memory ---- */
 

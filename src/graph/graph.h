@@ -73,6 +73,9 @@ typedef struct vt_node {
 /* Which pixels the first nodes expect, by their constants: of [0,1], where they subtract a mean or the like, or of
  * [0,255]. */
 typedef enum vt_pixel_scale { VT_PIXELS_OPEN, VT_PIXELS_UNIT, VT_PIXELS_BYTES } vt_pixel_scale;
+/* Which nodes the fusion joins. GELU alone: for bounds, which are tighter of it than of what it is written with. None:
+ * for tests. */
+typedef enum vt_fusion { VT_FUSE_ALL, VT_FUSE_GELU, VT_FUSE_NONE } vt_fusion;
 /* Nodes that the fusion made, by what they are. */
 typedef enum vt_fused {
     VT_FUSED_CONV,

@@ -17,7 +17,7 @@ typedef struct vt_import_options {
     double mean[3], std[3];
     bool own_pixels; /* images are what the file takes, [0,255] or other: its first nodes are not asked */
     bool classifier; /* Softmax, LogSoftmax or Sigmoid before the output are left out: logits are wanted */
-    bool unfused;    /* for tests: nodes as the file has them */
+    vt_fusion fusion;
     bool as_file; /* input and output of any sides, as numbers in a row: [1,1,1,n] and [1,K]; no shape is asked for */
 } vt_import_options;
 

@@ -33,7 +33,7 @@ static vt_status read_network(vt_network *n, const char *path, const vt_import_o
         n->g->pixels = VT_PIXELS_BYTES;
         keep_options(n, &bytes);
     }
-    VT_TRY(vt_graph_fuse(n->g, !o || !o->unfused, e));
+    VT_TRY(vt_graph_fuse(n->g, o ? o->fusion : VT_FUSE_ALL, e));
     VT_TRY(vt_network_plan(n, e));
     VT_TRY(vt_network_find_cuts(n, e));
     vt_onnx_release(n->file); /* constants are copies */

@@ -139,4 +139,5 @@ static vt_status import(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-VT_OP_EMITS(attention, "Attention", import, .summary = "without nonpad_kv_seqlen and windows", .since = 23)
+VT_OP_EMITS(attention, "Attention", import, .summary = "without nonpad_kv_seqlen and windows; softcap before the mask",
+            .since = 23)

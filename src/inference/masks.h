@@ -6,6 +6,7 @@
  * masks over the patch leave the same numbers as on x. */
 #pragma once
 
+#include <signal.h>
 #include "base/shape.h"
 #include "inference/classifier.h"
 
@@ -36,8 +37,8 @@ vt_status vt_double_masking(int *class, int *pred, int masks, vt_two_masks_fn un
 vt_status vt_masks_agree(bool *agree, int masks, int label, vt_two_masks_fn under, void *ctx, vt_err *e);
 
 /* Certifies x [pixels] for its label under the wrap `patchcleanser`, which stands around c; *forwards: of the network.
- * VT_E_USAGE: another classifier. */
+ * VT_E_USAGE: another classifier; VT_INTERRUPTED once *interrupt (NULL: never) is set. */
 vt_status vt_masks_certify(bool *certified, int64_t *forwards, const vt_classifier *c, const float *x, int label,
-                           vt_err *e);
+                           const volatile sig_atomic_t *interrupt, vt_err *e);
 /* Returns the side of the patches for which the wrap's parameters are made. */
 int vt_patchcleanser_patch(const void *params);

@@ -29,7 +29,8 @@ typedef struct cleanser {
     const float *x;        /* the image of the call, and whether the network answers in double */
     bool f64;
     int64_t forwards;
-    int shown; /* the mask of the kept forward */
+    const volatile sig_atomic_t *interrupt; /* of a certificate, or NULL */
+    int shown;                              /* the mask of the kept forward */
     int pred[VT_MASKS_MOST];
     double margin[VT_MASKS_MOST]; /* of the class under one mask above the next */
 } cleanser;
@@ -46,6 +47,7 @@ static vt_status predict_under(void *ctx, int i, int j, int *class, vt_err *e) {
     cleanser *c = ctx;
     const int n = c->all.classes;
     double next = -INFINITY;
+    if (c->interrupt && *c->interrupt) return VT_INTERRUPTED;
     mask_image(c, i, j);
     c->forwards++;
     if (c->f64)
@@ -100,7 +102,7 @@ static vt_status backward(void *self, const vt_loss *loss, float *value, float *
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((cleanser *)self)->all, rng); }
 
-static void close(void *self) {
+static void close_wrap(void *self) {
     cleanser *c = self;
     vt_classifier_close(&c->all);
     free(c->y), free(c->z64), free(c);
@@ -122,7 +124,7 @@ static vt_status wrap_in_masks(vt_classifier *c, const void *params_, vt_shape s
     for (int k = 0; k < 3; k++) own->fill[k] = (float)(c->std[k] > 0 ? c->mean[k] : 0);
     c->self = own, c->alone = NULL;
     c->logits = masked_logits, c->logits64 = masked_logits64, c->backward = backward, c->begin = begin,
-    c->close = close;
+    c->close = close_wrap;
     return VT_OK;
 }
 
@@ -141,12 +143,12 @@ static void cost(const void *params_, double *forward, double *gradient) {
 }
 
 vt_status vt_masks_certify(bool *certified, int64_t *forwards, const vt_classifier *c, const float *x, int label,
-                           vt_err *e) {
+                           const volatile sig_atomic_t *interrupt, vt_err *e) {
     if (c->logits != masked_logits) return vt_fail(e, VT_E_USAGE, "masks certify the wrap patchcleanser alone");
     cleanser *own = c->self;
-    own->x = x, own->f64 = false, own->forwards = 0;
+    own->x = x, own->f64 = false, own->forwards = 0, own->interrupt = interrupt;
     vt_status s = vt_masks_agree(certified, vt_mask_count(&own->set), label, predict_under, own, e);
-    *forwards = own->forwards;
+    *forwards = own->forwards, own->interrupt = NULL;
     return s;
 }
 

@@ -58,11 +58,13 @@ static void softmax_of_copy(smoother *c) {
 /* Returns the logarithm of a mean softmax; NaN stays. */
 static double log_share(double share) { return log(share < DBL_MIN ? DBL_MIN : share); }
 
-/* Sets c->votes and c->share to those of copies first to first + n - 1 of x. */
-static vt_status count_votes(smoother *c, const float *x, int64_t first, int64_t n, vt_err *e) {
+/* Sets c->votes and c->share to those of copies first to first + n - 1 of x; VT_INTERRUPTED. */
+static vt_status count_votes(smoother *c, const float *x, int64_t first, int64_t n,
+                             const volatile sig_atomic_t *interrupt, vt_err *e) {
     const size_t classes = (size_t)c->all.classes;
     memset(c->votes, 0, classes * sizeof *c->votes), memset(c->share, 0, classes * sizeof *c->share);
     for (int64_t i = first; i < first + n; i++) {
+        if (interrupt && *interrupt) return VT_INTERRUPTED;
         draw_copy(c, x, i);
         VT_TRY(vt_classifier_logits(&c->all, c->y, c->z, false, e));
         c->votes[vt_argmax_f32(c->z, c->all.classes)]++;
@@ -82,7 +84,7 @@ static int most_votes(const smoother *c, int but) {
 
 /* Computes z [K] of x in double, and whether its class is uncertain. */
 static vt_status answer_by_votes(smoother *c, const float *x, double *z, bool keep, vt_err *e) {
-    VT_TRY(count_votes(c, x, 0, c->p.n0, e));
+    VT_TRY(count_votes(c, x, 0, c->p.n0, NULL, e));
     const int top = vt_argmax_f64(c->share, c->all.classes), voted = most_votes(c, -1), next = most_votes(c, voted);
     c->unsure = next >= 0 && vt_mcnemar_exact(c->votes[voted], c->votes[next]).two_sided > c->p.alpha;
     for (int k = 0; k < c->all.classes; k++) z[k] = log_share(c->share[k]);
@@ -146,7 +148,7 @@ static void begin(void *self, const vt_rng *rng) {
     vt_classifier_begin(&c->all, rng);
 }
 
-static void close(void *self) {
+static void close_wrap(void *self) {
     smoother *c = self;
     vt_classifier_close(&c->all);
     free(c->kept), free(c->share), free(c->votes), free(c);
@@ -187,7 +189,8 @@ static vt_status wrap_in_noise(vt_classifier *c, const void *params_, vt_shape s
     own->z_kept = own->dz + k;
     own->share_kept = shares + k, own->soft = own->share_kept + k, own->wide = own->soft + k;
     c->self = own, c->alone = NULL, c->unsure = &own->unsure, c->tokens = (vt_tokens){0};
-    c->logits = voted_logits, c->logits64 = voted_logits64, c->backward = backward, c->begin = begin, c->close = close;
+    c->logits = voted_logits, c->logits64 = voted_logits64, c->backward = backward, c->begin = begin,
+    c->close = close_wrap;
     return VT_OK;
 }
 
@@ -203,13 +206,13 @@ double vt_smooth_radius(int64_t count, int64_t n, double sigma, double alpha) {
 }
 
 vt_status vt_smooth_certify(int *class, double *radius, int64_t *forwards, const vt_classifier *c, const float *x,
-                            vt_err *e) {
+                            const volatile sig_atomic_t *interrupt, vt_err *e) {
     if (c->logits != voted_logits) return vt_fail(e, VT_E_USAGE, "smooth certifies the wrap smooth alone");
     smoother *own = c->self;
     const params *p = &own->p;
-    VT_TRY(count_votes(own, x, 0, p->n0, e));
+    VT_TRY(count_votes(own, x, 0, p->n0, interrupt, e));
     *class = most_votes(own, -1);
-    VT_TRY(count_votes(own, x, p->n0, p->n, e));
+    VT_TRY(count_votes(own, x, p->n0, p->n, interrupt, e));
     *radius = vt_smooth_radius(own->votes[*class], p->n, p->sigma, p->alpha);
     *forwards = (int64_t)p->n0 + p->n;
     return VT_OK;

@@ -111,6 +111,23 @@ setup() {
     says "linear "
 }
 
+# halt ARGS: eval's certificate of one image, which would take minutes, is interrupted once it has begun; nothing of it is
+# written, and --resume begins it again.
+halt() {
+    timeout -k 1 100 "$VITRINE" eval "$@" --threads 1 --no-selftest --out slow >said 2>&1 3>&- &
+    local job=$! status=0
+    until [ "$(cat slow/ledger.jsonl 2>/dev/null | wc -l)" -gt 1 ]; do kill -0 $job 2>/dev/null && sleep 0.05 || fail "$(cat said)" || return; done
+    kill -INT $job
+    wait $job || status=$?
+    [ $status = 1 ] || fail "$status: $(cat said)" || return
+    [ -z "$(proofs slow)" ] && rm -r slow
+}
+
+@test "a certificate is interrupted within an image" {
+    halt $ROOT/weights/shapes10-vit --data $ROOT/datasets/shapes10 --images 1:2 --eps 8/255 --certify linear:refine=1
+    halt $V --data "$BATS_FILE_TMPDIR/x.npy,$BATS_FILE_TMPDIR/y.npy" --norm l2 --eps 0.1 --wrap smooth:n=10000000 --certify smooth --images 0:1
+}
+
 @test "a column of a table" {
     good eval $V $(options) --images 0:6 --out r
     good export r --out all.npz

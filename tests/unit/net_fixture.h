@@ -22,7 +22,7 @@ static inline void open_net(net *o, const char *name) {
     char path[200];
     vt_tensors *st;
     vt_err e = {0};
-    vt_import_options how = {.classifier = true, .unfused = true};
+    vt_import_options how = {.classifier = true, .fusion = VT_FUSE_GELU};
     *o = (net){0};
     snprintf(path, sizeof path, "tests/fixtures/onnx/%s.safetensors", name);
     assert_int_equal(vt_tensors_open(&st, path, &e), VT_OK);

@@ -109,7 +109,7 @@ vt_status vt_model_network(vt_network **out, const vt_model *m, vt_err *e) {
     vt_import_options how = {.classifier = true};
     vt_mapped file;
     if (m->config.network) how = m->config.network->how;
-    how.unfused = true;
+    how.fusion = VT_FUSE_GELU;
     if (m->config.network) return vt_network_open(out, path, &how, e);
     VT_TRY(vt_mapped_make(&file, path, write_inside, m, e));
     return vt_network_open_mapped(out, path, file, &how, e);

@@ -11,11 +11,11 @@
 #include "certify/relax.h"
 #include "net_fixture.h"
 
-static const char *const nets[] = {"certify_linear",  "certify_relu",      "certify_bent",
-                                   "certify_curved",  "certify_attention", "certify_norm",
-                                   "certify_largest", "certify_sides",     "conv",
-                                   "attention"};
-enum { PLANES = 8 };
+static const char *const nets[] = {"certify_linear", "certify_relu",    "certify_bent",
+                                   "certify_gelu",   "certify_curved",  "certify_attention",
+                                   "certify_norm",   "certify_largest", "certify_sides",
+                                   "conv",           "attention"};
+enum { PLANES = 9 };
 
 /* ---- bounds of every value ---- */
 
@@ -87,7 +87,7 @@ static void test_bounds_hold(void **state) {
                 lo[i] = at - radius, hi[i] = at + radius;
             }
             r->policy = (int)p % 3,
-            r->steps = p / 2 % 2 ? (m == 3 || m == 4 ? 60 : 4) : 0; /* knobs reach their limits */
+            r->steps = p / 2 % 2 ? (m == 4 || m == 5 ? 60 : 4) : 0; /* knobs reach their limits */
             if (vt_relax_box(r, lo, hi, &e) != VT_OK) continue;     /* undecided */
             bound_functions(r, f, low);
             for (int t = 0; t < 60; t++) {
@@ -106,18 +106,56 @@ static void test_bounds_hold(void **state) {
     }
 }
 
+static double gelu_at(double x) { return x / 2 * erfc(-x * M_SQRT1_2); }
+static double gelu_tanh_at(double x) { return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * pow(x, 3)))); }
+static double inverse_at(double x) { return 1 / x; }
+static double relu_at(double x) { return fmax(x, 0); }
+static double sigmoid_at(double x) { return 1 / (1 + exp(-x)); }
+static double softplus_at(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+static double clip_at(double x) { return fmin(fmax(x, -0.5), 2); }
+static double square_at(double x) { return x * x; }
+static double rsqrt_at(double x) { return 1 / sqrt(x); }
+
 /* Lines of functions of one number lie on their sides, close to them where the interval is small. */
 static void test_lines(void **state) {
     (void)state;
-    static const vt_scalar *const f[] = {&vt_scalar_reciprocal, &vt_scalar_square, &vt_scalar_rsqrt};
-    for (int t = 0; t < 3000; t++) {
-        const double l = 0.01 + 5 * uniform(), u = l + (t % 2 ? 1e-6 : 10) * uniform();
-        const vt_lines s = vt_scalar_lines(f[t % 3], NULL, l, u, 0);
-        for (int i = 0; i <= 20; i++) {
-            const double x = l + i / 20.0 * (u - l), y = t % 3 == 0 ? 1 / x : t % 3 == 1 ? x * x : 1 / sqrt(x);
-            assert_true(x > u || (s.kl * x + s.bl <= y && s.ku * x + s.bu >= y && s.lo <= y && s.hi >= y));
+    const struct {
+        const vt_scalar *f;
+        double (*at)(double);
+        double p[2], least; /* l is at least that */
+    } all[] = {{vt_scalar_of("Abs"), fabs, {0}, -9},
+               {vt_scalar_of("Clip"), clip_at, {-0.5, 2}, -9},
+               {vt_scalar_of("Erf"), erf, {0}, -9},
+               {vt_scalar_of("Exp"), exp, {0}, -9},
+               {vt_scalar_of("Gelu"), gelu_at, {0}, -9},
+               {vt_scalar_of("Gelu"), gelu_tanh_at, {1}, -9},
+               {vt_scalar_of("(gelu)"), gelu_at, {M_SQRT2}, -9},
+               {vt_scalar_of("Log"), log, {0}, 0.01},
+               {vt_scalar_of("Relu"), relu_at, {0}, -9},
+               {vt_scalar_of("Sigmoid"), sigmoid_at, {0}, -9},
+               {vt_scalar_of("Softplus"), softplus_at, {0}, -9},
+               {vt_scalar_of("Sqrt"), sqrt, {0}, 0.01},
+               {vt_scalar_of("Tanh"), tanh, {0}, -9},
+               {&vt_scalar_reciprocal, inverse_at, {0}, 0.01},
+               {&vt_scalar_square, square_at, {0}, -9},
+               {&vt_scalar_rsqrt, rsqrt_at, {0}, 0.01}};
+    for (int t = 0; t < 40000; t++) {
+        static const double widths[] = {1e-6, 10, 2, 0.3};
+        const size_t k = (size_t)t % T_COUNT(all);
+        const double l = fmax(all[k].least, 12 * uniform() - 7), u = l + widths[rand() % 4] * uniform();
+        const vt_lines s = vt_scalar_lines(all[k].f, all[k].p, l, u, 0);
+        double gap = 0;
+        for (int i = 0; i <= 40; i++) {
+            const double x = fmin(l + i / 40.0 * (u - l), u), y = all[k].at(x);
+            /* y itself is rounded */
+            const double slack = 4e-15 * (fabs(y) + fabs(s.kl * x) + fabs(s.ku * x));
+            if (!(s.kl * x + s.bl <= y + slack && s.ku * x + s.bu >= y - slack && s.lo <= y + slack &&
+                  s.hi >= y - slack))
+                fail_msg("function %zu at %.17g of [%.17g, %.17g]", k, x, l, u);
+            gap = fmax(gap, (s.ku - s.kl) * x + s.bu - s.bl);
         }
-        if (t % 2) assert_true(s.hi - s.lo <= 2.1e6 * (u - l) + 1e-9);
+        assert_true(s.hi - s.lo <= 2.1e6 * (u - l) + 1e-9);
+        if (u - l <= 1e-6) assert_true(gap <= 2e-6 * (1 + fabs(all[k].at(l))) || all[k].least > 0);
     }
 }
 
@@ -131,7 +169,7 @@ static void test_radii(void **state) {
         vt_err e = {0};
         double sum = 0, truth = 0;
         open_net(&o, nets[m]);
-        const vt_certify_options how = {.seconds = 600, .boxes = m < 4 ? 40 : 3, .threads = 1};
+        const vt_certify_options how = {.seconds = 600, .boxes = m < 5 ? 40 : 3, .threads = 1};
         assert_int_equal(vt_certify_open(&c, o.n->g, &how, &e), VT_OK);
         for (size_t i = 0; i < 2 && i < o.points; i++) {
             vt_certified got;
@@ -148,7 +186,7 @@ static void test_radii(void **state) {
             assert_true(got.radius == 0);
         }
         /* few boxes do not reach far where lines are wide */
-        if (m < 4 && !(sum >= (strcmp(nets[m], "certify_curved") ? 0.4 : 0.25) * truth))
+        if (m < 5 && !(sum >= (strcmp(nets[m], "certify_curved") ? 0.4 : 0.25) * truth))
             fail_msg("%s: %g of %g", nets[m], sum, truth);
         vt_certify_close(c), close_net(&o);
     }
@@ -157,7 +195,7 @@ static void test_radii(void **state) {
 /* A radius within which a grid has a point of another class is certified by no number of boxes. */
 static void test_no_radius_above(void **state) {
     (void)state;
-    for (size_t m = 1; m < 4; m++) {
+    for (size_t m = 1; m < 5; m++) {
         net o;
         open_net(&o, nets[m]);
         for (size_t i = 0; i < 6 && i < o.points; i++) {
@@ -287,7 +325,7 @@ static void test_refused(void **state) {
     vt_certify *c;
     vt_err e = {0};
     assert_int_equal(vt_network_open(&n, "tests/fixtures/onnx/moves.onnx",
-                                     &(vt_import_options){.classifier = true, .unfused = true}, &e),
+                                     &(vt_import_options){.classifier = true, .fusion = VT_FUSE_GELU}, &e),
                      VT_OK);
     assert_int_equal(vt_certify_open(&c, n->g, &(vt_certify_options){.seconds = 1, .threads = 1}, &e), VT_E_USAGE);
     assert_non_null(strstr(e.text, "no bounds are known for operator"));

@@ -30,7 +30,10 @@ static vt_network *open_one_tap(bool unfused) {
     vt_put_output(p, v, "logits", 2);
     assert_int_equal(vt_put_file(p, "tap", path, &e), VT_OK);
     vt_put_close(p);
-    assert_int_equal(vt_network_open(&n, path, &(vt_import_options){.classifier = true, .unfused = unfused}, &e),
+    assert_int_equal(vt_network_open(&n, path,
+                                     &(vt_import_options){.classifier = true,
+                                                          .fusion = unfused ? VT_FUSE_GELU : VT_FUSE_ALL},
+                                     &e),
                      VT_OK);
     remove(path);
     return n;
@@ -92,7 +95,7 @@ static vt_network *open_small(vt_put *p, int v, bool own_pixels) {
     vt_put_output(p, v, "logits", 2);
     assert_int_equal(vt_put_file(p, "small", path, &e), VT_OK);
     vt_put_close(p);
-    const vt_import_options how = {.classifier = true, .unfused = true, .own_pixels = own_pixels};
+    const vt_import_options how = {.classifier = true, .fusion = VT_FUSE_GELU, .own_pixels = own_pixels};
     if (vt_network_open(&n, path, &how, &e) != VT_OK) fail_msg("%s", e.text);
     remove(path);
     return n;

@@ -37,7 +37,9 @@ static void test_same_numbers(void **state) {
         double *z[2], *dx[2], x[2000];
         snprintf(path, sizeof path, "tests/fixtures/onnx/%s.onnx", nets[i].name);
         for (int k = 0; k < 2; k++) {
-            assert_int_equal(vt_network_open(&n[k], path, &(vt_import_options){.unfused = k == 1}, NULL), VT_OK);
+            assert_int_equal(vt_network_open(&n[k], path,
+                                             &(vt_import_options){.fusion = k ? VT_FUSE_NONE : VT_FUSE_ALL}, NULL),
+                             VT_OK);
             const size_t pixels = vt_shape_values(n[k]->shape);
             assert_true(pixels <= T_COUNT(x) && n[k]->classes <= 100);
             for (size_t j = 0; j < pixels; j++) x[j] = (double)(j * 37 % 101) / 101;

@@ -211,7 +211,7 @@ static void test_wrap(void **state) {
         int64_t forwards;
         for (int i = 0; i < MASKS * MASKS; i++) all = all && t.class[i / MASKS][i % MASKS] == class;
         const int64_t before = s.p.forwards;
-        assert_int_equal(vt_masks_certify(&yes, &forwards, &s.c, s.x, class, NULL), VT_OK);
+        assert_int_equal(vt_masks_certify(&yes, &forwards, &s.c, s.x, class, NULL, NULL), VT_OK);
         assert_int_equal(yes, all);
         assert_int_equal(forwards, s.p.forwards - before);
         certified += yes;
@@ -227,10 +227,11 @@ static void test_wrap(void **state) {
             ask_logits(&s.c, y, z, false);
             assert_int_equal(vt_argmax_f32(z, CLASSES), class);
         }
-        assert_int_equal(vt_masks_certify(&yes, &forwards, &s.c, s.x, (class + 1) % CLASSES, NULL), VT_OK);
+        assert_int_equal(vt_masks_certify(&yes, &forwards, &s.c, s.x, (class + 1) % CLASSES, NULL, NULL), VT_OK);
         assert_true(!yes && (forwards == 1 || !all)); /* the first disagreement ends it */
         vt_err e = {0};
-        t_says(vt_masks_certify(&yes, &forwards, &s.p.c, s.x, class, &e), VT_E_USAGE, &e, "patchcleanser", "alone");
+        t_says(vt_masks_certify(&yes, &forwards, &s.p.c, s.x, class, NULL, &e), VT_E_USAGE, &e, "patchcleanser",
+               "alone");
         scene_close(&s);
     }
     assert_true(certified > 5 && certified < 55 && refused < 60);

@@ -143,7 +143,7 @@ static void test_votes(void **state) {
         for (int k = 0; k < CLASSES; k++) assert_true((float)z64[k] == z[k]), sum += exp(z64[k]);
         t_le(fabs(sum - 1), 1e-12, "mean softmax");
         /* the certificate: draws 0 to 24 guess, 25 to 224 bound */
-        assert_int_equal(vt_smooth_certify(&class, &radius, &forwards, &s.c, s.x, NULL), VT_OK);
+        assert_int_equal(vt_smooth_certify(&class, &radius, &forwards, &s.c, s.x, NULL, NULL), VT_OK);
         assert_int_equal(class, top);
         count_again(&s, &key, sigma, 25, 200, votes);
         t_le(fabs(radius - vt_smooth_radius(votes[class], 200, sigma, 0.01)), 1e-15, "sigma of 9 digits");
@@ -154,7 +154,7 @@ static void test_votes(void **state) {
         ask_logits(&s.c, s.x, again, false);
         assert_memory_not_equal(z, again, sizeof z);
         vt_err e = {0};
-        t_says(vt_smooth_certify(&class, &radius, &forwards, &s.p.c, s.x, &e), VT_E_USAGE, &e, "smooth", "alone");
+        t_says(vt_smooth_certify(&class, &radius, &forwards, &s.p.c, s.x, NULL, &e), VT_E_USAGE, &e, "smooth", "alone");
         scene_close(&s);
     }
     assert_true(unsure > 3 && unsure < 57 && certified > 3);
@@ -176,7 +176,7 @@ static void test_linear(void **state) {
     gap = (z64[0] - z64[1]) / sqrt(length);
     t_le(fabs(gap - 0.6), 1e-12, "distance");
     vt_classifier_begin(&s.c, &(vt_rng){.seed = 4});
-    assert_int_equal(vt_smooth_certify(&class, &radius, &forwards, &s.c, s.x, NULL), VT_OK);
+    assert_int_equal(vt_smooth_certify(&class, &radius, &forwards, &s.c, s.x, NULL, NULL), VT_OK);
     assert_int_equal(class, 0);
     t_le(radius, gap, "radius");
     t_le(0.8 * gap, radius, "radius");
