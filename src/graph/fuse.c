@@ -19,6 +19,12 @@ static vt_node *node_making(const vt_graph *g, int v, const char *op) {
     return is_op(n, op) ? n : NULL;
 }
 
+/* Has node n's result as many numbers as its input k? Then it has them in that order: sides that the other input would
+ * stretch are none (values are known here without their sides). */
+static bool keeps_numbers(const vt_graph *g, const vt_node *n, int k) {
+    return g->values[n->out].n == g->values[n->in[k]].n;
+}
+
 static bool is_constant(const vt_graph *g, int v) { return v >= 0 && vt_value_is_constant(&g->values[v]); }
 
 /* Returns one number for each of c channels of a map, of node n's constant input k, if it has that many or one; NULL:
@@ -62,7 +68,7 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
     if (!times && !is_op(n, "Add")) return true;
     for (int k = 0; k < 2 && !*done; k++) {
         const vt_node *conv = node_making(g, n->in[k], "Conv");
-        if (!conv || !is_constant(g, n->in[1 - k])) continue;
+        if (!conv || !is_constant(g, n->in[1 - k]) || !keeps_numbers(g, n, k)) continue;
         const int64_t c = ((const vt_conv *)conv->with)->out;
         bool failed = false;
         int in[4] = {conv->in[0], conv->in[1], conv->n_in > 2 ? conv->in[2] : -1, conv->n_in > 3 ? conv->in[3] : -1};
@@ -108,6 +114,7 @@ static bool fuse_gelu(vt_graph *g, int i, bool *done) {
     const vt_node *times = node_making(g, whole, "Mul");
     for (int k = 0; times && k < 2 && !*done; k++) {
         const int x = times->in[k];
+        if (!keeps_numbers(g, times, 0) || !keeps_numbers(g, times, 1)) continue;
         const vt_node *erf = node_making(g, beside_number(g, node_making(g, times->in[1 - k], "Add"), 1), "Erf");
         const vt_node *div = erf ? node_making(g, erf->in[0], "Div") : NULL;
         const double s = div && div->in[0] == x ? number_of(g, div->in[1]) : NAN;
@@ -118,6 +125,11 @@ static bool fuse_gelu(vt_graph *g, int i, bool *done) {
         if (!replace_node(g, i, vt_op_find_f32("(gelu)"), &x, 1, with)) return false;
     }
     return true;
+}
+
+/* Is the second input of an elementwise operation, which has a number for each row, one number along rows of cols? */
+static bool takes_rows(const vt_broadcast *b, size_t cols) {
+    return b->rank > 0 && b->stride[1][b->rank - 1] == 0 && b->d[b->rank - 1] == (int64_t)cols;
 }
 
 /* Joins d / sqrt(mean(d^2) + eps) of d = x - mean(x) into (standardise) of x, if node i is that; then *done. false: no
@@ -138,7 +150,7 @@ static bool fuse_standardise(vt_graph *g, int i, bool *done) {
         const vt_row_size *a = mean->with, *b = centre->with;
         const vt_broadcast *rows = less->with;
         if (a->rows != b->rows || a->cols != b->cols || g->values[d].n != a->rows * a->cols) continue;
-        if (rows->stride[1][rows->rank - 1] != 0 || rows->d[rows->rank - 1] != (int64_t)a->cols) continue;
+        if (!takes_rows(rows, a->cols) || !takes_rows(n->with, a->cols) || !keeps_numbers(g, n, 0)) continue;
         vt_row_size *with = vt_heap_take(&g->heap, 1, sizeof *with);
         if (!with) return false;
         *with = (vt_row_size){.rows = a->rows, .cols = a->cols, .eps = eps}, *done = true;
@@ -164,7 +176,7 @@ static bool fuse_norm(vt_graph *g, int i, bool *done) {
         const vt_node *times = node_making(g, n->in[k], "Mul");
         for (int j = 0; times && j < 2 && !*done; j++) {
             const vt_node *rows = node_making(g, times->in[j], "(standardise)");
-            if (!rows) continue;
+            if (!rows || !keeps_numbers(g, times, j) || !keeps_numbers(g, n, k)) continue;
             const size_t cols = ((const vt_row_size *)rows->with)->cols;
             const int in[3] = {rows->in[0], beside_columns(g, times, 1 - j, cols), beside_columns(g, n, 1 - k, cols)};
             if (in[1] < 0 || in[2] < 0) continue;
@@ -183,7 +195,9 @@ static bool fuse_linear(vt_graph *g, int i, bool *done) {
     for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
         const vt_node *product = node_making(g, n->in[k], "MatMul");
         const vt_matmul *p = product ? product->with : NULL;
-        if (!p || product->n_in > 2 || p->count != 1 || p->alpha != 1 || !is_constant(g, product->in[1])) continue;
+        if (!p || product->n_in > 2 || p->count != 1 || p->alpha != 1 || !is_constant(g, product->in[1]) ||
+            !keeps_numbers(g, n, k))
+            continue;
         const int in[3] = {product->in[0], product->in[1], beside_columns(g, n, 1 - k, (size_t)p->n)};
         if (in[2] < 0) continue;
         *done = true, g->fused[VT_FUSED_LINEAR]++;

@@ -172,7 +172,8 @@ static void leave_out(vt_graph *g, int64_t classes, int *y) {
     for (int k = 0; i >= 0 && k < 3; k++) {
         const bool rows = k < 2;
         if (!is_op(g, i, names[k])) continue;
-        if (rows && (int64_t)((const vt_row_size *)g->nodes[i].with)->cols != classes) continue;
+        /* a softmax over one number is 1 */
+        if (rows && (classes < 2 || (int64_t)((const vt_row_size *)g->nodes[i].with)->cols != classes)) continue;
         *y = g->nodes[i].in[0], g->left_out = names[k];
         return;
     }

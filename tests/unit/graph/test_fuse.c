@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What the fusion joins, and that it computes the same numbers in double, up to the order of sums. */
 #define VT_DOUBLE
+#include <unistd.h>
 #include "t.h"
 
 #include "base/mem.h"
 #include "graph/network.h"
 #include "graph/run.h"
+#include "graph/write.h"
 
 /* z [classes], and dx [pixels] of a weighted sum of logits. */
 static void run_network(vt_network *n, double *z, double *dx, const double *x) {
@@ -55,7 +57,81 @@ static void test_same_numbers(void **state) {
     }
 }
 
+/* ---- nodes that look like what is joined, but stretch one of their inputs ---- */
+
+enum { GELU, LINEAR, NORM, CONV, COLUMNS, LOOK_ALIKES };
+
+/* Adds x - mean(x) over the last of its `rank` sides, over its deviation; COLUMNS: that of a row over a column. */
+static int put_standardised(vt_put *p, int x, int rank, bool columns) {
+    const int d = vt_put_binary(p, "Sub", x, vt_put_reduce(p, "ReduceMean", x, rank - 1));
+    const int mean = vt_put_reduce(p, "ReduceMean", vt_put_binary(p, "Pow", d, vt_put_real(p, 2)), rank - 1);
+    int root = vt_put_unary(p, "Sqrt", vt_put_binary(p, "Add", mean, vt_put_real(p, 1e-3)));
+    if (columns) root = vt_put_reshape(p, root, VT_DIMS(0, 1, 2));
+    return vt_put_binary(p, "Div", d, root);
+}
+
+/* Writes to path a network of images [1,2,2] whose logits are 16 numbers, or four. */
+static void write_look_alike(int kind, const char *path) {
+    static float numbers[16];
+    vt_err e = {0};
+    for (int i = 0; i < 16; i++) numbers[i] = (float)(i * 7 % 11) / 8 - 0.5f;
+    vt_put *p = vt_put_open();
+    const int x = vt_put_input(p, "x", VT_DIMS(1, 2, 2)), flat = vt_put_reshape(p, x, VT_DIMS(0, 4));
+    const int row = vt_put_floats(p, "row", VT_DIMS(1, 1, 4), numbers);
+    int y = flat;
+    if (kind == GELU) {
+        const int root = vt_put_floats(p, "root", VT_DIMS(1), (const float[]){1.41421356f});
+        const int half = vt_put_unary(p, "Erf", vt_put_binary(p, "Div", flat, root));
+        const int gate = vt_put_reshape(p, vt_put_binary(p, "Add", half, vt_put_real(p, 1)), VT_DIMS(0, 1, 4));
+        y = vt_put_binary(p, "Mul", vt_put_reshape(p, flat, VT_DIMS(0, 4, 1)), gate);
+        y = vt_put_binary(p, "Mul", y, vt_put_real(p, 0.5));
+    } else if (kind == LINEAR) {
+        y = vt_put_binary(p, "MatMul", flat, vt_put_floats(p, "w", VT_DIMS(4, 4), numbers));
+        y = vt_put_binary(p, "Add", vt_put_reshape(p, y, VT_DIMS(0, 4, 1)), row);
+    } else if (kind == NORM) {
+        y = vt_put_reshape(p, put_standardised(p, flat, 2, false), VT_DIMS(0, 4, 1));
+        y = vt_put_binary(p, "Add", vt_put_binary(p, "Mul", y, row), row);
+    } else if (kind == CONV) {
+        const int in[2] = {vt_put_reshape(p, x, VT_DIMS(0, 4, 1, 1)),
+                           vt_put_floats(p, "w", VT_DIMS(4, 4, 1, 1), numbers)};
+        const vt_put_attr attr[] = {{"kernel_shape", 2, {1, 1}}, {0}};
+        y = vt_put_reshape(p, vt_put_node(p, "Conv", in, 2, attr), VT_DIMS(0, 1, 4));
+        y = vt_put_binary(p, "Mul", y, vt_put_floats(p, "column", VT_DIMS(1, 4, 1), numbers));
+    } else
+        y = put_standardised(p, vt_put_reshape(p, x, VT_DIMS(0, 2, 2)), 3, true);
+    const int classes = kind == COLUMNS ? 4 : 16;
+    vt_put_output(p, vt_put_reshape(p, y, VT_DIMS(0, classes)), "logits", classes);
+    assert_int_equal(vt_put_file(p, "look_alike", path, &e), VT_OK);
+    vt_put_close(p);
+}
+
+static void test_stretched(void **state) {
+    (void)state;
+    const double x[] = {0.9, 0.1, 0.4, 0.7};
+    for (int kind = 0; kind < LOOK_ALIKES; kind++) {
+        char path[] = "/tmp/vitrine-fuse-XXXXXX";
+        double z[3][16], dx[3][4];
+        close(mkstemp(path));
+        write_look_alike(kind, path);
+        for (int k = 0; k < 3; k++) {
+            vt_network *n;
+            vt_err e = {0};
+            if (vt_network_open(&n, path, &(vt_import_options){.fusion = (vt_fusion)k}, &e) != VT_OK)
+                fail_msg("%d: %s", kind, e.text);
+            assert_int_equal(n->classes, kind == COLUMNS ? 4 : 16);
+            run_network(n, z[k], dx[k], x);
+            vt_network_close(n);
+        }
+        for (int k = 0; k < 2; k++) {
+            const size_t classes = kind == COLUMNS ? 4 : 16;
+            t_le(t_max_diff(z[k], z[2], classes), 1e-12 * t_max(z[2], classes), "look-alike %d: logits", kind);
+            t_le(t_max_diff(dx[k], dx[2], 4), 1e-12 * t_max(dx[2], 4), "look-alike %d: gradient", kind);
+        }
+        remove(path);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_stretched)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
