@@ -311,14 +311,14 @@ planted() {
 import csv, re, sys
 page, table = (open("%s/%s" % (sys.argv[1], f)).read() for f in ("README.md", "specformer_decide.md"))
 page = page[:page.index("## What would change")]
-both = table + open(sys.argv[1] + "/oc_small.md").read()
+both = table + open(sys.argv[1] + "/oc_small.md").read() + open(sys.argv[1] + "/finetune_msvp.md").read()
 number = r"[+-]?\d+\.\d\d"
 found = {tuple(float(x) for x in m) for m in re.findall(r" (%s) \\\[(%s), (%s)\\\]" % ((number,) * 3), both)}
 found |= {(-a, -c, -b) for a, b, c in found}
 quoted = re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), " ".join(page.split()))
 assert len(quoted) >= 18, quoted
 for q in quoted:
-    assert tuple(float(x) for x in q) in found, "%s [%s, %s] is in neither table" % q
+    assert tuple(float(x) for x in q) in found, "%s [%s, %s] is in no table" % q
 levels = set(re.findall(r"(\d+\.\d\d)±", table))
 for q in re.findall(r"(\d+\.\d\d) %", page):
     assert q in levels, q + " % is not in specformer_decide.md"
@@ -395,11 +395,11 @@ for methods in cells.values():
             both = sorted(gap.values(), key=float)
             if near: printed[both[0], both[-1], near[0], near[-1]] = near
 def plain(text): return text.replace("\\", "")
-for name in ["specformer_decide", "oc_small"] + ["specformer_table%d_small" % n for n in (2, 4, 8)]:
+for name in ["specformer_decide", "finetune_msvp", "oc_small"] + ["specformer_table%d_small" % n for n in (2, 4, 8)]:
     table = plain(open("%s/docs/results/%s.md" % (root, name)).read())
     manifest = open("%s/recipes/tables/%s.yaml" % (root, name)).read()
     sigma = {(r["row"], r["attack"]): float(r["value"]) for r in csv.DictReader(open("%s/docs/results/%s.csv" % (root, name)))
-             if r["kind"] == "sigma_max"}
+             if r["kind"] == "sigma_max" and r["value"]}
     # rows that cannot carry a verdict, from the footer; its own numbers again from the means
     idle, edge = set(), set()
     for row, mean, rest in re.findall(r"^- Warning: the penalty of (.*) changed its targets by (\S+) % in the mean(.*)", table, re.M):

@@ -92,7 +92,7 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
                 else
                     snprintf(buf, size,
                              "Warning: the penalty of %s changed its targets by %+.1f %% in the mean%s%s from %s: less "
-                             "than %d %%, so its comparisons are not tested.",
+                             "than %d %%.",
                              m->rows[a].name, x.mean, x.still ? ": " : "", x.still ? x.list + 2 : "", m->rows[b].name,
                              LEAST);
                 return true;
@@ -145,8 +145,7 @@ static void calibration_sentence(const vt_table *t, int k, char *buf, size_t siz
                  grid_size(c));
     else
         snprintf(buf, size,
-                 "Warning: calibration, %s: best value at the end of its grid (%.2f at %s, of %d): no calibration, so "
-                 "the comparisons of rows that stand on it are not tested.",
+                 "Warning: calibration, %s: best value at the end of its grid (%.2f at %s, of %d): no calibration.",
                  c->name, b.value, b.name, grid_size(c));
 }
 

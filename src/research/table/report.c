@@ -168,9 +168,8 @@ static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
         snprintf(buf, size, "%s: the same of W_%c", a->name, *a->spectrum - 'a' + 'A');
     else if (a->spectrum)
         snprintf(buf, size,
-                 "%s: largest singular value of a head of W_%c (the rows that make its outputs), the largest head of "
-                 "each layer, mean over the layers; mean over seeds, [95 %% t interval over the seeds], least to most "
-                 "of the seeds",
+                 "%s: largest singular value of a head of W_%c, mean over the layers and seeds, [95 %% t interval], "
+                 "least to most of the seeds",
                  a->name, *a->spectrum - 'a' + 'A');
     else if (a->steps)
         snprintf(buf, size,
@@ -197,12 +196,10 @@ static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
 }
 
 static const char *const fixed[] = {
-    "Numbers are percent: mean over seeds; [95 % Wilson interval of the mean share on these images: which images were "
-    "drawn]; least to most of the seeds: how training varies.",
-    "Bold: better than every other row of its group in the column, level 0.05 after Holm's correction within these.",
-    "Differences: with two common seeds or more the unit is the seed, a training drawn anew: mean, Student's t "
-    "interval and test over the seeds (a spread below one image is taken for one image). With one: these two networks "
-    "alone, the unit is the image: Tango's interval, McNemar's exact test. Intervals are of 95 %, not corrected.",
+    "Percent: mean over seeds, [95 % Wilson interval over images], least to most of the seeds (docs/tables.md).",
+    "Bold: better than every other row of its group, level 0.05 after Holm's correction.",
+    "Differences: by Student's t over two common seeds or more, else over images (Tango, McNemar); 95 %, not "
+    "corrected.",
 };
 
 /* Whether a column is an accuracy. */

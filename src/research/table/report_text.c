@@ -186,9 +186,8 @@ void vt_table_md(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     }
     fputc('\n', f);
     for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) fputs("- ", f), vt_md(f, text), fputc('\n', f);
-    fputs("- a±b (c): mean, larger side of its interval, what is published. After a difference: the least and the most "
-          "that is published over all backbones (over those of comparable size). Intervals' ends, seeds and p-values: "
-          "the .csv and .json of this table.\n",
+    fputs("- a±b (c): mean, larger side of its interval, published; after a difference the published range (of "
+          "comparable size). Ends, seeds, p-values: .csv and .json.\n",
           f);
     for (int k = 0; k < notes->n; k++)
         fprintf(f, "- <sup>%d</sup> inconsistent as published: ", k + 1), vt_md(f, t->odd.items[notes->odd[k]].text),
