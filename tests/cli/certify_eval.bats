@@ -112,9 +112,9 @@ setup() {
 }
 
 # halt ARGS: eval's certificate of one image, which would take minutes, is interrupted once it has begun; nothing of it is
-# written, and --resume begins it again.
+# written. (timeout without --foreground would signal twice, and the second signal ends the program at once.)
 halt() {
-    timeout -k 1 100 "$VITRINE" eval "$@" --threads 1 --no-selftest --out slow >said 2>&1 3>&- &
+    timeout --foreground -k 1 100 "$VITRINE" eval "$@" --threads 1 --no-selftest --out slow >said 2>&1 3>&- &
     local job=$! status=0
     until [ "$(cat slow/ledger.jsonl 2>/dev/null | wc -l)" -gt 1 ]; do kill -0 $job 2>/dev/null && sleep 0.05 || fail "$(cat said)" || return; done
     kill -INT $job
