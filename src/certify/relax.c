@@ -49,6 +49,10 @@ static const struct {
     {"(standardise)", &vt_relax_standardise, NULL, NULL},
 };
 
+bool vt_relax_is_square(const vt_graph *g, const vt_node *n) {
+    return n->in[0] == n->in[1] && g->values[n->in[0]].n == g->values[n->out].n;
+}
+
 /* Is input k of n there and no constant? */
 static bool follows_image(const vt_graph *g, const vt_node *n, int k) {
     return k < n->n_in && n->in[k] >= 0 && !vt_value_is_constant(&g->values[n->in[k]]);
@@ -58,7 +62,7 @@ const vt_relaxation *vt_relaxation_of(const vt_graph *g, const vt_node *n) {
     const char *name = vt_op_at_f64(n->op)->name;
     bool first = follows_image(g, n, 0), second = false;
     for (int k = 1; k < n->n_in; k++) second = second || follows_image(g, n, k);
-    if (!strcmp(name, "Mul") && n->in[0] == n->in[1]) return &vt_relax_square;
+    if (!strcmp(name, "Mul") && vt_relax_is_square(g, n)) return &vt_relax_square;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].op, name)) return !first ? table[i].second : second ? table[i].both : table[i].first;
     return NULL;

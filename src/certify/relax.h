@@ -118,6 +118,8 @@ void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double
 double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size, double largest);
 /* The exponent of Pow n if one constant is that of all its numbers, else NaN. */
 double vt_relax_exponent(const vt_graph *g, const vt_node *n);
+/* Does Mul n multiply each number of a value by itself, and not the value by itself with other sides? */
+bool vt_relax_is_square(const vt_graph *g, const vt_node *n);
 /* Has n a constant factor whose product with another one float32 may not hold? */
 bool vt_relax_is_wild(const vt_graph *g, const vt_node *n);
 /* VT_E_USAGE: n reads integers among reals, which ONNX's types forbid. */

@@ -339,7 +339,7 @@ const vt_spread_rule *vt_spread_curved(const vt_spread *s, const vt_node *n) {
         if (vt_spread_is(s, n, others[i].op)) return others[i].rule;
     if (vt_spread_is(s, n, "PRelu")) /* slopes may repeat the input along a side, which moves more */
         return two || s->g->values[n->in[0]].n != s->g->values[n->out].n ? NULL : &sloped;
-    if (vt_spread_is(s, n, "Mul")) return n->in[0] == n->in[1] ? &by_centre : &elements;
+    if (vt_spread_is(s, n, "Mul")) return vt_relax_is_square(s->g, n) ? &by_centre : &elements;
     if (vt_spread_is(s, n, "Pow")) {
         const double power = vt_relax_exponent(s->g, n);
         return power == 2 || power == 3 ? &by_centre : NULL;

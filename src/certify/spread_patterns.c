@@ -89,7 +89,7 @@ static int squared_value(const vt_spread *s, int square) {
     if (square < 0) return -1;
     const vt_node *n = &s->g->nodes[square];
     if (s->g->values[n->in[0]].n != s->g->values[n->out].n) return -1;
-    if (vt_spread_is(s, n, "Mul") && n->in[0] == n->in[1]) return n->in[0];
+    if (vt_spread_is(s, n, "Mul") && vt_relax_is_square(s->g, n)) return n->in[0];
     return vt_spread_is(s, n, "Pow") && number_of(s, n->in[1]) == 2 ? n->in[0] : -1;
 }
 

@@ -11,11 +11,10 @@
 #include "certify/relax.h"
 #include "net_fixture.h"
 
-static const char *const nets[] = {"certify_linear", "certify_relu",    "certify_bent",
-                                   "certify_gelu",   "certify_curved",  "certify_attention",
-                                   "certify_norm",   "certify_largest", "certify_sides",
-                                   "conv",           "attention"};
-enum { PLANES = 9 };
+static const char *const nets[] = {"certify_linear", "certify_relu",      "certify_bent", "certify_gelu",
+                                   "certify_curved", "certify_attention", "certify_norm", "certify_largest",
+                                   "certify_sides",  "certify_outer",     "conv",         "attention"};
+enum { PLANES = 10 };
 
 /* ---- bounds of every value ---- */
 
