@@ -31,9 +31,9 @@ static void backward(const VT_R(vt_call) *c) {
         return;
     }
 #endif
-    bool add[2]; /* where each matrix gets one gradient, it is written, not added */
+    bool add[2]; /* where each matrix gets one gradient, and from one side, it is written, not added */
     for (int k = 0; k < 2; k++) {
-        add[k] = c->add[k] || !p->apart[k];
+        add[k] = c->add[k] || !p->apart[k] || c->n->in[0] == c->n->in[1];
         if (c->dx[k] && !c->add[k] && add[k]) memset(c->dx[k], 0, c->g->values[c->n->in[k]].n * sizeof(real));
     }
     for (size_t i = 0; i < p->count; i++) {
