@@ -132,19 +132,20 @@ static void test_stretched(void **state) {
     }
 }
 
-/* Rows of x, which are two stacks, times x as one matrix: the gradients of both sides meet in the same numbers. By
- * central differences, which are exact for a square but for rounding, some 1e-16 / 1e-3. */
+/* Numbers of x, a stack of four, times x as a stack of two rows: the gradients of both sides meet in the same numbers.
+ * By central differences, which are exact for a square but for rounding, some 1e-16 / 1e-3. */
 static void test_product_with_itself(void **state) {
     (void)state;
     char path[] = "/tmp/vitrine-fuse-XXXXXX";
-    double x[] = {0.9, 0.1, 0.4, 0.7}, z[2][4], dx[4], no[4];
+    double x[] = {0.9, 0.1, 0.4, 0.7}, z[2][8], dx[4], no[4];
     vt_network *n;
     vt_err e = {0};
     close(mkstemp(path));
     vt_put *p = vt_put_open();
     const int v = vt_put_input(p, "x", VT_DIMS(1, 2, 2));
-    const int y = vt_put_binary(p, "MatMul", vt_put_reshape(p, v, VT_DIMS(0, 2, 1, 2)), v);
-    vt_put_output(p, vt_put_reshape(p, y, VT_DIMS(0, 4)), "logits", 4);
+    const int y = vt_put_binary(p, "MatMul", vt_put_reshape(p, v, VT_DIMS(0, 2, 2, 1, 1)),
+                                vt_put_reshape(p, v, VT_DIMS(0, 2, 1, 1, 2)));
+    vt_put_output(p, vt_put_reshape(p, y, VT_DIMS(0, 8)), "logits", 8);
     assert_int_equal(vt_put_file(p, "itself", path, &e), VT_OK);
     if (vt_network_open(&n, path, NULL, &e) != VT_OK) fail_msg("%s", e.text);
     run_network(n, z[0], dx, x);
@@ -156,7 +157,7 @@ static void test_product_with_itself(void **state) {
             run_network(n, z[side], no, x);
             x[i] = here;
         }
-        for (int k = 0; k < 4; k++) rise += (1 + k) * (z[1][k] - z[0][k]) / 2e-3;
+        for (int k = 0; k < 8; k++) rise += (1 + k) * (z[1][k] - z[0][k]) / 2e-3;
         t_le(fabs(rise - dx[i]), 1e-11, "number %d", i);
     }
     vt_network_close(n), vt_put_close(p), remove(path);
