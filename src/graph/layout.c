@@ -11,10 +11,10 @@
 #include "graph/move.h"
 
 /* A value of the old graph: its numbers are value `at` of the new one, channels last if c is not 0; `other`: the value
- * in the other order, -1: there is none yet. */
+ * in the other order, with other_c channels if those are last, -1: there is none yet. */
 typedef struct place {
     int at, other;
-    int64_t c, pixels;
+    int64_t c, pixels, other_c;
 } place;
 
 typedef struct layout {
@@ -51,7 +51,7 @@ static int in_order(layout *l, int v, bool last, int64_t c, int64_t pixels, cons
         return (v = in_order(l, v, false, 0, 0, name)) < 0 ? -1 : add_move(l, v, c, pixels, true, name);
     if (p->c) c = p->c, pixels = p->pixels;
     if ((p->c != 0) == last || c == 1 || pixels == 1 || vt_value_is_constant(&l->g->values[v])) return p->at;
-    if (p->other < 0) p->other = add_move(l, p->at, c, pixels, last, name);
+    if (p->other < 0 || (last && p->other_c != c)) p->other = add_move(l, p->at, c, pixels, last, name), p->other_c = c;
     return p->other;
 }
 
@@ -102,7 +102,7 @@ static bool turn_elementwise(layout *l, vt_node *n, const place *p) {
         }
         n->with = b;
     }
-    l->place[n->out] = (place){n->out, -1, order.c, order.pixels};
+    l->place[n->out] = (place){n->out, -1, order.c, order.pixels, 0};
     for (int k = 0; k < n->n_in; k++)
         if (is_full(g, n, k) && (n->in[k] = in_order(l, n->in[k], true, order.c, order.pixels, n->name)) < 0)
             return false;
@@ -123,7 +123,7 @@ static bool turn_conv(layout *l, vt_node *n) {
         p->shape.kernel[k] = (int)w->kernel[1 + k], p->shape.stride[k] = (int)w->stride[1 + k];
         p->shape.step[k] = (int)w->dilation[1 + k], p->shape.before[k] = (int)w->before[1 + k];
     }
-    l->place[n->out] = (place){n->out, -1, p->out, w->pixels_out};
+    l->place[n->out] = (place){n->out, -1, p->out, w->pixels_out, 0};
     n->in[0] = in_order(l, n->in[0], true, w->channels, w->pixels_in, n->name);
     return n->in[0] >= 0 && vt_graph_node(g, n);
 }
@@ -141,7 +141,7 @@ static bool turn_move(layout *l, vt_node *n) {
     for (size_t i = 0; turns && i < old->n; i++)
         turns = old->map[i] == (int32_t)((int64_t)i % pixels * c + (int64_t)i / pixels);
     if (turns) {
-        l->place[n->out] = (place){from.at, -1, c, pixels};
+        l->place[n->out] = (place){from.at, -1, c, pixels, 0};
         return true;
     }
     if (!from.c) {
@@ -187,7 +187,7 @@ static bool turn_concat(layout *l, vt_node *n) {
         p->part[k] = (size_t)l->place[n->in[k]].c, c += l->place[n->in[k]].c;
         n->in[k] = l->place[n->in[k]].at;
     }
-    l->place[n->out] = (place){n->out, -1, c, pixels}, n->with = p;
+    l->place[n->out] = (place){n->out, -1, c, pixels, 0}, n->with = p;
     return vt_graph_node(l->g, n);
 }
 
@@ -211,7 +211,7 @@ bool vt_graph_order(vt_graph *g) {
     l.place = calloc((size_t)l.values + 1, sizeof *l.place);
     bool good = l.place != NULL;
     g->nodes = NULL, g->n_nodes = 0;
-    for (int i = 0; good && i < l.values; i++) l.place[i] = (place){i, -1, 0, 0};
+    for (int i = 0; good && i < l.values; i++) l.place[i] = (place){i, -1, 0, 0, 0};
     for (int i = 0; good && i < nodes; i++) good = turn_node(&l, &l.old[i]);
     const int root = vt_root_of(g, g->output), at = good ? in_order(&l, root, false, 0, 0, "") : -1;
     if (at != g->output) g->values[g->output].alias = at;

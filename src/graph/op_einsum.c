@@ -65,7 +65,7 @@ static vt_status take_labels(vt_import *im, const operand *o, const int *label, 
 /* Replaces o by its sum over labels that none of rest [n_rest] has; of a label that is there twice it takes the
  * diagonal. */
 static vt_status sum_alone(vt_import *im, operand *o, const operand *rest, int n_rest, vt_err *e) {
-    int kept[VT_RANK], all[VT_RANK], n = 0, n_kept = 0;
+    int kept[VT_RANK] = {0}, all[VT_RANK] = {0}, n = 0, n_kept = 0;
     bool reduced[VT_RANK] = {false};
     for (int i = 0; i < o->n; i++) {
         bool wanted = false, seen = false;
@@ -81,7 +81,7 @@ static vt_status sum_alone(vt_import *im, operand *o, const operand *rest, int n
     return VT_OK;
 }
 
-/* Leaves out of o its sides of length 1 that the other has longer. */
+/* Leaves out of o its sides of length 1 that the other has longer (the other's may then be summed alone). */
 static vt_status drop_ones(vt_import *im, operand *o, const operand *other, vt_err *e) {
     vt_dims d = {0};
     int n = 0;
@@ -101,8 +101,14 @@ static vt_status multiply_terms(vt_import *im, operand *a, operand *b, const ope
     enum { STACK, A, B, SUMMED, GROUPS };
     int group[GROUPS][VT_RANK], n[GROUPS] = {0}, x, y, left[2 * VT_RANK], right[2 * VT_RANK];
     int64_t size[GROUPS] = {1, 1, 1, 1};
+    const int labels = a->n + b->n;
     VT_TRY(drop_ones(im, a, b, e));
     VT_TRY(drop_ones(im, b, a, e));
+    for (int k = 0; k < 2 && a->n + b->n < labels; k++) {
+        operand others[MOST_OPERANDS + 1] = {k ? *a : *b};
+        memcpy(others + 1, rest, (size_t)n_rest * sizeof *rest);
+        VT_TRY(sum_alone(im, k ? b : a, others, n_rest + 1, e));
+    }
     for (int i = 0; i < a->n; i++) {
         bool wanted = false;
         for (int k = 0; k < n_rest; k++) wanted = wanted || place_of(&rest[k], a->label[i]) >= 0;

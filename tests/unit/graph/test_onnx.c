@@ -38,7 +38,7 @@ static void test_against_autograd(void **state) {
         const char *name;
         double tol64;
     } nets[] = {{"conv", 1e-12},      {"attention", 5e-9}, {"moves", 1e-12}, {"resample", 1e-12},
-                {"quantised", 1e-12}, {"newer", 1e-12},    {"fused", 1e-12}};
+                {"quantised", 1e-12}, {"newer", 1e-12},    {"fused", 1e-12}, {"views", 1e-12}};
     for (size_t i = 0; i < T_COUNT(nets); i++)
         for (int f64 = 0; f64 < 2; f64++) {
             char path[200];
