@@ -74,6 +74,7 @@ static int put_standardised(vt_put *p, int x, int rank, bool columns) {
 /* Writes to path a network of images [1,2,2] whose logits are 16 numbers, or four. */
 static void write_look_alike(int kind, const char *path) {
     static float numbers[16];
+    static const float sqrt_2[] = {1.41421356f};
     vt_err e = {0};
     for (int i = 0; i < 16; i++) numbers[i] = (float)(i * 7 % 11) / 8 - 0.5f;
     vt_put *p = vt_put_open();
@@ -81,7 +82,7 @@ static void write_look_alike(int kind, const char *path) {
     const int row = vt_put_floats(p, "row", VT_DIMS(1, 1, 4), numbers);
     int y = flat;
     if (kind == GELU) {
-        const int root = vt_put_floats(p, "root", VT_DIMS(1), (const float[]){1.41421356f});
+        const int root = vt_put_floats(p, "root", VT_DIMS(1), sqrt_2);
         const int half = vt_put_unary(p, "Erf", vt_put_binary(p, "Div", flat, root));
         const int gate = vt_put_reshape(p, vt_put_binary(p, "Add", half, vt_put_real(p, 1)), VT_DIMS(0, 1, 4));
         y = vt_put_binary(p, "Mul", vt_put_reshape(p, flat, VT_DIMS(0, 4, 1)), gate);
