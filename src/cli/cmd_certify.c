@@ -125,24 +125,33 @@ static vt_status certify_one(engine *by, const double *x, int64_t label, vt_cert
                      : vt_lipschitz_point(by->margins, x, label, out, e);
 }
 
-/* Appends a row for each point to the list. constant: vt_lipschitz_constant, where there is one. */
+/* Appends a row for each point to the list; after an interrupt it has those of the first points. constant:
+ * vt_lipschitz_constant, where there is one. */
 static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p, bound_method method,
                              const vt_certify_options *o, json_t *list, double *constant, vt_err *e) {
     engine by = {0};
     double sum = 0;
     size_t some = 0;
     vt_status s = open_engine(&by, method, g, o, e);
+    vt_progress seen = vt_cli_progress();
+    seen.unit = "points";
+    vt_progress_begin(&seen, "certify", 0, p->count);
     for (size_t i = 0; s == VT_OK && i < p->count; i++) {
         vt_certified r;
         s = *o->interrupt ? VT_INTERRUPTED : certify_one(&by, p->x + i * p->each, p->labels[i], &r, e);
-        if (s == VT_INTERRUPTED) s = vt_fail(e, s, "interrupted at point %zu", i);
+        if (s == VT_INTERRUPTED && i)
+            s = vt_fail(e, s, "interrupted; %s holds the first %zu of %zu points", vt_cli_get(c, "out"), i, p->count);
+        else if (s == VT_INTERRUPTED)
+            s = vt_fail(e, s, "interrupted before the first of %zu points was done", p->count);
         if (s != VT_OK) break;
         json_t *margin = isfinite(r.margin) ? json_real(r.margin) : json_null();
         json_t *row = json_pack("{s:I,s:f,s:o,s:I,s:f}", "index", (json_int_t)i, "radius", r.radius, "margin", margin,
                                 "boxes", (json_int_t)r.boxes, "seconds", r.seconds);
         if (json_array_append_new(list, row)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory", g->path);
         sum += r.radius, some += r.radius > 0;
+        vt_progress_step(&seen, i + 1, NULL);
     }
+    if (s == VT_OK) vt_progress_end(&seen, NULL);
     if (s == VT_OK && by.margins) *constant = vt_lipschitz_constant(by.margins);
     vt_certify_close(by.boxes), vt_lipschitz_close(by.margins);
     if (s == VT_OK)
@@ -151,7 +160,8 @@ static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p
     return s;
 }
 
-/* Certifies every point and writes {method, norm, ..., "points": [{index, radius}]} as --out says, or to stdout. */
+/* Certifies every point and writes {method, norm, ..., "points": [{index, radius}]} as --out says, or to stdout; when
+ * interrupted, what it has. */
 static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p, bound_method method,
                              const vt_certify_options *o, vt_err *e) {
     const size_t refused = vt_json_refused();
@@ -164,11 +174,13 @@ static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p
     if (method == LIPSCHITZ &&
         json_object_set_new(all, "constant", isfinite(constant) ? json_real(constant) : json_null()))
         s = vt_fail(e, VT_E_MEMORY, "%s: no memory", g->path);
-    if (s == VT_OK) {
+    if (s == VT_OK || (s == VT_INTERRUPTED && json_array_size(list))) {
         vt_file f;
+        vt_err why = {0};
         all = vt_json_whole(all, refused);
-        s = vt_file_begin_path(&f, vt_cli_get(c, "out"), e);
-        if (s == VT_OK) s = vt_json_commit(&f, all, JSON_INDENT(1), e);
+        vt_status kept = vt_file_begin_path(&f, vt_cli_get(c, "out"), &why);
+        if (kept == VT_OK) kept = vt_json_commit(&f, all, JSON_INDENT(1), &why);
+        if (kept != VT_OK) s = kept, *e = why;
     }
     json_decref(all);
     return s;

@@ -87,3 +87,18 @@ safetensors() {
     bad 1 "none/r: cannot be written" -- certify missing.onnx --points missing --out none/r # before any work
     bad 1 "no known naming scheme" -- certify $N/certify_relu.safetensors --points $N/certify_relu.safetensors --out r
 }
+
+@test "an interrupted run keeps the points that are done" {
+    local h='{"x":{"dtype":"F32","shape":[2000,2],"data_offsets":[0,16000]},"labels":{"dtype":"I64","shape":[2000],"data_offsets":[16000,32000]}}' status=0
+    safetensors many.safetensors "$h" ""
+    { head -c 16000 /dev/zero && printf '\02\0\0\0\0\0\0\0%.0s' {1..2000}; } >>many.safetensors
+    "$VITRINE" certify $N/certify_attention.onnx --points many.safetensors --out r.json --seconds 0.1 --threads 1 >said 2>&1 3>&- &
+    local job=$!
+    # half a second of processor time is longer than a point and shorter than 2,000
+    until [ "$(cut -d ' ' -f 14 /proc/$job/stat)" -ge 50 ]; do kill -0 $job 2>/dev/null && sleep 0.05 || fail "$(cat said)" || return; done
+    kill -INT $job
+    wait $job || status=$?
+    [ $status = 1 ] || fail "$status: $(cat said)"
+    jq -e '.points | length > 0 and length < 2000 and all(.radius > 0)' r.json
+    grep -q "interrupted; r.json holds the first $(jq '.points | length' r.json) of 2000 points" said
+}
