@@ -369,8 +369,8 @@ vt_status vt_import_reduce(vt_import *im, vt_err *e) {
     VT_TRY(vt_input_count(im, 1, 2, e));
     VT_TRY(vt_integers(im, "axes", 1, axes, VT_RANK, &n, &has, e));
     const int rank = dims_of(im, x).rank;
-    if (n == 0 && vt_attr_int(im, "noop_with_empty_axes", 0)) return vt_output(im, 0, x, e);
-    for (int k = 0; k < (n ? n : rank); k++) {
+    const bool each = n == 0 && vt_attr_int(im, "noop_with_empty_axes", 0); /* number is reduced by itself */
+    for (int k = 0; k < (each ? 0 : n ? n : rank); k++) {
         int a = k;
         if (n) VT_TRY(vt_axis(im, axes[k], rank, &a, e));
         reduced[a] = true;

@@ -342,7 +342,10 @@ static vt_status read_call(vt_import *im, const vt_onnx_node *call, const vt_onn
 
 /* Imports one node by its operator; VT_E_FORMAT if that, its domain or opset is not read. */
 static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
-    im->node = n;
+    const char *mistyped = NULL;
+    vt_onnx_node here = *n;
+    here.mistyped = &mistyped;
+    im->node = n = &here;
     for (int k = 0; k < n->n_in; k++)
         if (*n->in[k] && vt_import_find(im, n->in[k]) < 0)
             return vt_import_fail(im, e, "reads %.80s, which nothing before it writes", n->in[k]);
@@ -357,7 +360,9 @@ static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     if (im->file->opset < op->since)
         return vt_import_fail(im, e, "is read from opset %d on, the file has %lld", op->since,
                               (long long)im->file->opset);
-    return op->import(im, e);
+    const vt_status s = op->import(im, e);
+    im->node = n;
+    return mistyped ? vt_import_fail(im, e, "has an attribute %s of another type than the operator's", mistyped) : s;
 }
 
 /* Imports initializers, input, nodes and output; then drops unused nodes and sets g->pixels. */

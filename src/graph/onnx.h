@@ -49,6 +49,7 @@ typedef struct vt_onnx_node {
      */
     const struct vt_onnx_node *caller;
     vt_slice function;
+    const char **mistyped; /* set to the name of an attribute that is asked for as another kind; NULL: not wanted */
 } vt_onnx_node;
 
 /* An operator that the file defines, by nodes. */
@@ -103,7 +104,7 @@ size_t vt_onnx_bytes(const vt_onnx *m);
 /* Adds the bytes of the file and of its external data, in the order of their first use, to sha. */
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha);
 
-/* ---- attributes of a node: false where it has none of that name and kind ---- */
+/* ---- attributes of a node: false where it has none of that name, or (n->mistyped) one of another kind ---- */
 
 /* Sets *out to an integer attribute. */
 bool vt_onnx_int(const vt_onnx_node *n, const char *name, int64_t *out);

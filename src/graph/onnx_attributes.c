@@ -30,6 +30,30 @@ static bool find_attribute(const vt_onnx_node *n, const char *name, vt_slice *ou
     }
 }
 
+/* AttributeProto.AttributeType, and the fields that hold the numbers. */
+typedef enum kind { FLOAT = 1, INT, STRING, TENSOR, FLOATS = 6, INTS } kind;
+
+/* find_attribute for one of that kind. */
+static bool find_kind(const vt_onnx_node *n, const char *name, kind wanted, vt_slice *out) {
+    vt_wire_field type;
+    if (!find_attribute(n, name, out)) return false;
+    if (!vt_wire_find(*out, 20, 0, &type) || type.value == (uint64_t)wanted) return true;
+    if (n->mistyped) *n->mistyped = name;
+    return false;
+}
+
+/* Sets *f to the one number or text of an attribute of that kind, zero where the file leaves it out as proto3 does. */
+static bool find_one(const vt_onnx_node *n, const char *name, kind wanted, vt_wire_field *f) {
+    static const struct {
+        uint32_t number;
+        int wire;
+    } fields[] = {[FLOAT] = {2, 5}, [INT] = {3, 0}, [STRING] = {4, 2}};
+    vt_slice a;
+    if (!find_kind(n, name, wanted, &a)) return false;
+    if (!vt_wire_find(a, fields[wanted].number, fields[wanted].wire, f)) *f = (vt_wire_field){0};
+    return true;
+}
+
 bool vt_onnx_attribute(const vt_onnx_node *n, int i, char *name, size_t size) {
     vt_slice s = n->body;
     for (vt_wire_field f, k; vt_wire_next(&s, &f);) {
@@ -43,26 +67,23 @@ bool vt_onnx_attribute(const vt_onnx_node *n, int i, char *name, size_t size) {
 }
 
 bool vt_onnx_int(const vt_onnx_node *n, const char *name, int64_t *out) {
-    vt_slice a;
     vt_wire_field f;
-    if (!find_attribute(n, name, &a) || !vt_wire_find(a, 3, 0, &f)) return false;
+    if (!find_one(n, name, INT, &f)) return false;
     *out = (int64_t)f.value;
     return true;
 }
 
 bool vt_onnx_float(const vt_onnx_node *n, const char *name, double *out) {
-    vt_slice a;
     vt_wire_field f;
-    if (!find_attribute(n, name, &a) || !vt_wire_find(a, 2, 5, &f)) return false;
+    if (!find_one(n, name, FLOAT, &f)) return false;
     *out = vt_wire_float(f.value);
     return true;
 }
 
 bool vt_onnx_text(const vt_onnx_node *n, const char *name, char *out, size_t size) {
-    vt_slice a;
     vt_wire_field f;
-    if (!find_attribute(n, name, &a) || !vt_wire_find(a, 4, 2, &f)) return false;
-    snprintf(out, size, "%.*s", (int)(f.bytes.n < size ? f.bytes.n : size), (const char *)f.bytes.p);
+    if (!find_one(n, name, STRING, &f)) return false;
+    snprintf(out, size, "%.*s", (int)(f.bytes.n < size ? f.bytes.n : size), f.bytes.n ? (const char *)f.bytes.p : "");
     return true;
 }
 
@@ -83,7 +104,7 @@ static void take_item(void *ctx, size_t i, uint64_t bits) {
 bool vt_onnx_ints(const vt_onnx_node *n, const char *name, int64_t *out, int most, int *count) {
     vt_slice a;
     *count = 0;
-    return find_attribute(n, name, &a) &&
+    return find_kind(n, name, INTS, &a) &&
            vt_wire_numbers(a, 8, VT_WIRE_VARINTS, take_item,
                            &(list_reader){.integers = out, .most = most, .count = count});
 }
@@ -91,7 +112,7 @@ bool vt_onnx_ints(const vt_onnx_node *n, const char *name, int64_t *out, int mos
 bool vt_onnx_floats(const vt_onnx_node *n, const char *name, double *out, int most, int *count) {
     vt_slice a;
     *count = 0;
-    return find_attribute(n, name, &a) &&
+    return find_kind(n, name, FLOATS, &a) &&
            vt_wire_numbers(a, 7, VT_WIRE_FLOATS, take_item, &(list_reader){.reals = out, .most = most, .count = count});
 }
 
@@ -99,6 +120,6 @@ vt_status vt_onnx_attribute_tensor(vt_onnx *m, const vt_onnx_node *n, const char
                                    vt_err *e) {
     vt_slice a;
     vt_wire_field f;
-    *has = find_attribute(n, name, &a) && vt_wire_find(a, 5, 2, &f);
+    *has = find_kind(n, name, TENSOR, &a) && vt_wire_find(a, 5, 2, &f);
     return *has ? vt_onnx_read_tensor(m, f.bytes, out, e) : VT_OK;
 }

@@ -4,8 +4,21 @@
 #include "graph/op.h"
 
 #ifndef VT_DOUBLE
-/* Sets *y to a constant x as integers, or (truth) as 0 and 1; VT_E_FORMAT: it follows the image, or is beyond 2^53. */
-static vt_status to_integers(vt_import *im, int x, bool truth, int *y, vt_err *e) {
+/* Keeps those lowest bits of *v that the integer type has; false: *v is beyond what an int64_t holds of it. */
+static bool keep_bits(int type, int64_t *v) {
+    static const int bits[] = {[VT_ONNX_UINT8] = 8,  [VT_ONNX_INT8] = 8,    [VT_ONNX_UINT16] = 16, [VT_ONNX_INT16] = 16,
+                               [VT_ONNX_INT32] = 32, [VT_ONNX_UINT32] = 32, [VT_ONNX_UINT64] = 64};
+    const int n = type <= VT_ONNX_UINT64 ? bits[type] : 0;
+    const bool sign = type == VT_ONNX_INT8 || type == VT_ONNX_INT16 || type == VT_ONNX_INT32;
+    if (n == 64) return *v >= 0;
+    if (n) *v &= ((int64_t)1 << n) - 1;
+    if (sign && *v >> (n - 1)) *v -= (int64_t)1 << n;
+    return true;
+}
+
+/* Sets *y to a constant x as integers, or (bool) as 0 and 1; VT_E_FORMAT: it follows the image, or is beyond 2^53 or a
+ * real beyond the type. */
+static vt_status to_integers(vt_import *im, int x, int type, int *y, vt_err *e) {
     const vt_value v = *vt_import_value(im, x);
     if (!vt_value_is_constant(&v)) return vt_import_fail(im, e, "makes integers of what follows the image");
     int64_t *p = vt_import_take(im, v.n + 1, sizeof *p);
@@ -13,8 +26,10 @@ static vt_status to_integers(vt_import *im, int x, bool truth, int *y, vt_err *e
     for (size_t i = 0; i < v.n; i++) {
         const double r = v.integers ? 0 : vt_value_real(&v, i);
         if (!(fabs(r) <= 9007199254740992.0)) return vt_import_fail(im, e, "makes an integer of %g", r);
-        p[i] = v.integers ? v.integers[i] : (int64_t)r;
-        if (truth) p[i] = v.integers ? v.integers[i] != 0 : r != 0;
+        const int64_t whole = p[i] = v.integers ? v.integers[i] : (int64_t)r;
+        if (!keep_bits(type, &p[i]) || (!v.integers && p[i] != whole))
+            return vt_import_fail(im, e, "makes a smaller integer of %lld", (long long)whole);
+        if (type == VT_ONNX_BOOL) p[i] = v.integers ? v.integers[i] != 0 : r != 0;
     }
     return vt_emit_integers(im, &v.dims, p, y, e);
 }
@@ -32,7 +47,7 @@ vt_status vt_emit_cast(vt_import *im, int x, int type, int *y, vt_err *e) {
     *y = x;
     if (type == VT_ONNX_STRING || type <= 0 || type > VT_ONNX_BFLOAT16)
         return vt_import_fail(im, e, "makes data type %d", type);
-    if (!vt_onnx_is_real(type)) return to_integers(im, x, type == VT_ONNX_BOOL, y, e);
+    if (!vt_onnx_is_real(type)) return to_integers(im, x, type, y, e);
     return vt_import_value(im, x)->integers ? to_reals(im, x, y, e) : VT_OK;
 }
 #endif

@@ -162,7 +162,8 @@ vt_status vt_emit_conv(vt_import *im, int x, int weights, int bias, int *y, vt_e
     if (w.dims.rank != v.dims.rank || w.dims.rank < 3)
         return vt_import_fail(im, e, "has weights of %d sides for an input of %d", w.dims.rank, v.dims.rank);
     p->groups = vt_attr_int(im, "group", 1), p->out = w.dims.d[0];
-    if (p->groups < 1 || v.dims.d[1] % p->groups || v.dims.d[1] / p->groups != w.dims.d[1] || p->out % p->groups)
+    if (p->groups < 1 || !v.dims.d[1] || v.dims.d[1] % p->groups || v.dims.d[1] / p->groups != w.dims.d[1] ||
+        p->out % p->groups)
         return vt_import_fail(im, e, "has %lld groups of %lld channels, its input %lld", (long long)p->groups,
                               (long long)w.dims.d[1], (long long)v.dims.d[1]);
     if (bias >= 0 && (int64_t)vt_import_value(im, bias)->n != p->out)

@@ -177,6 +177,8 @@ static vt_status read_equation(vt_import *im, operand *o, int n, vt_err *e) {
     if (strncmp(t, "->", 2)) return vt_import_fail(im, e, "has not one term for each input");
     t += 2;
     VT_TRY(read_term(im, &t, -1, &o[n], &most, e));
+    for (int i = 0; i < o[n].n; i++)
+        if (place_of(&o[n], o[n].label[i]) < i) return vt_import_fail(im, e, "has a label twice in its result");
     return *t ? vt_import_fail(im, e, "has an equation that is not read") : VT_OK;
 }
 

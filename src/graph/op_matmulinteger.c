@@ -12,4 +12,4 @@ static vt_status import(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-VT_OP_EMITS(matmulinteger, "MatMulInteger", import, .summary = NULL, .since = 10)
+VT_OP_EMITS(matmulinteger, "MatMulInteger", import, .summary = "constant zero points", .since = 10)

@@ -74,9 +74,10 @@ static void choose_cuts(vt_network *n, const int *last, double all, int last_pro
         }
         open += last[node->out] > i;
         done += node_flops(g, i);
+        if (open != 1 || last[node->out] <= i || !(done > 0) || !g->values[node->out].n) continue;
         vt_head h;
         read_sides(&g->values[node->out], &h);
-        if (open != 1 || last[node->out] <= i || !(done > 0) || h.features > 4 * FEATURES_MOST) continue;
+        if (h.features > 4 * FEATURES_MOST) continue;
         const int slot = (int)fmax(ceil(done / all * VT_CUTS - 1e-9), 1) - 1; /* the last one of each share stays */
         n->cuts[slot] = node->out, n->shares[slot] = done / all;
     }

@@ -131,6 +131,25 @@ static void put_node(bytes *graph, const char *op, const char *in, const char *i
     put_bytes(graph, 1, n.b, n.n);
 }
 
+/* An attribute of a node: an integer, which a file without zeros leaves out, or (text) a text. kind: its type. */
+typedef struct attribute {
+    const char *name;
+    int kind;
+    int64_t number;
+    const char *text;
+} attribute;
+
+static void put_node_with(bytes *graph, const char *op, const char *in, const char *in2, const char *out, attribute a) {
+    bytes n = {.n = 0}, of = {.n = 0};
+    put_text(&n, 1, in);
+    if (in2) put_text(&n, 1, in2);
+    put_text(&n, 2, out), put_text(&n, 4, op);
+    put_text(&of, 1, a.name), put_int(&of, 20, (uint64_t)a.kind);
+    if (a.text) put_text(&of, 4, a.text);
+    if (a.number) put_int(&of, 3, (uint64_t)a.number);
+    put_bytes(&n, 5, of.b, of.n), put_bytes(graph, 1, n.b, n.n);
+}
+
 /* A list of integers as an initializer. */
 static void put_list(bytes *graph, const char *name, const int64_t *v, int n) {
     bytes t = {.n = 0};
@@ -213,9 +232,70 @@ static void test_shapes_are_checked(void **state) {
     }
 }
 
+enum { FLOAT = 1, INT, TEXT };
+
+static void test_attributes(void **state) {
+    (void)state;
+    static const struct {
+        const char *op;
+        attribute a;
+        const char *says;
+    } rows[] = {{"LeakyRelu", {"alpha", INT, 1, NULL}, "an attribute alpha of another type"},
+                {"Softmax", {"axis", FLOAT, 0, NULL}, "an attribute axis of another type"},
+                {"Einsum", {"equation", TEXT, 0, "bcij->bcii"}, "a label twice in its result"},
+                {"DepthToSpace", {"mode", TEXT, 0, "RDC"}, "has a mode that is not read"},
+                {"ReduceMean", {"keepdims", INT, 0, NULL}, "output z has sides []"}}; /* a zero that is left out */
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        bytes g = {.n = 0};
+        vt_err e = {0};
+        put_value(&g, 11, "x", image, 4);
+        put_node_with(&g, rows[i].op, "x", NULL, "z", rows[i].a);
+        put_value(&g, 12, "z", (const int[]){1, 48}, 2);
+        t_says(open_graph(&g, 13, &e), VT_E_FORMAT, &e, rows[i].says, "");
+    }
+}
+
+/* x -> reshape by what the nodes make of list s -> z: the graph can be read if they make [1,48]. */
+static void test_constants(void **state) {
+    (void)state;
+    static const struct {
+        int64_t s[2];
+        int type; /* of a Cast; 0: none, but a sum of squares over no axes */
+        vt_status status;
+    } rows[] = {{{257, 304}, VT_ONNX_UINT8, VT_OK},
+                {{257, -208}, VT_ONNX_INT8, VT_OK}, /* -208 keeps 48 */
+                {{1, 48}, VT_ONNX_INT8, VT_OK},
+                {{1, ((int64_t)1 << 32) + 48}, VT_ONNX_INT32, VT_OK},
+                {{1, ((int64_t)1 << 32) - 1}, VT_ONNX_INT32, VT_OK}, /* -1: what is left */
+                {{1, ((int64_t)1 << 32) - 1}, VT_ONNX_UINT32, VT_E_FORMAT},
+                {{1, -1}, VT_ONNX_UINT64, VT_E_FORMAT},
+                {{1, -1}, VT_ONNX_INT64, VT_OK},
+                {{1, 4}, 0, VT_OK}}; /* [1,16] of [1,1,4,4] */
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        bytes g = {.n = 0};
+        vt_err e = {0};
+        put_value(&g, 11, "x", rows[i].type ? image : (const int[]){1, 1, 4, 4}, 4);
+        put_list(&g, "s", rows[i].s, 2);
+        if (rows[i].type)
+            put_node_with(&g, "Cast", "s", NULL, "t", (attribute){"to", INT, rows[i].type, NULL});
+        else {
+            put_node_with(&g, "Cast", "s", NULL, "r", (attribute){"to", INT, VT_ONNX_FLOAT, NULL});
+            put_node_with(&g, "ReduceSumSquare", "r", NULL, "q", (attribute){"noop_with_empty_axes", INT, 1, NULL});
+            put_node_with(&g, "Cast", "q", NULL, "t", (attribute){"to", INT, VT_ONNX_INT64, NULL});
+        }
+        put_node(&g, "Reshape", "x", "t", "z");
+        put_value(&g, 12, "z", (const int[]){1, rows[i].type ? 48 : 16}, 2);
+        const vt_status s = open_graph(&g, 18, &e);
+        if (s != rows[i].status) fail_msg("row %zu: %s", i, e.text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_autograd),
-                                       cmocka_unit_test(test_roundings_are_counted), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_shapes_are_checked)};
+                                       cmocka_unit_test(test_roundings_are_counted),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_shapes_are_checked),
+                                       cmocka_unit_test(test_attributes),
+                                       cmocka_unit_test(test_constants)};
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
