@@ -37,21 +37,26 @@ void vt_row_reset(const vt_relax *r, vt_row *row) {
     }
 }
 
+/* Returns the step `step` of Adam, of that rate, along `rise`; m, v: its two means. */
+static double adam_step(double *m, double *v, double rise, int step, double rate) {
+    *m = 0.9 * *m + 0.1 * rise, *v = 0.99 * *v + 0.01 * rise * rise;
+    const double first = 1 - pow(0.9, step + 1), second = 1 - pow(0.99, step + 1);
+    return rate * pow(0.96, step) * (*m / first) / (sqrt(*v / second) + 1e-12);
+}
+
 /* Moves a row's knobs of the node by one step of Adam along rise [knobs_of], within the rule's limits; updates its two
  * means. step counts from 0. */
 static void turn_knobs(const vt_relax *r, vt_row *row, int node, const double *rise, int step) {
-    const double rate = 0.25 * pow(0.96, step), first = 1 - pow(0.9, step + 1), second = 1 - pow(0.99, step + 1);
     double least, most;
     r->how[node]->limits(r->g, &r->g->nodes[node], &least, &most);
     for (size_t i = 0; i < knobs_of(r, node); i++) {
-        double *m = &row->rise[node][i], *v = &row->size2[node][i], *k = &row->knob[node][i];
-        *m = 0.9 * *m + 0.1 * rise[i], *v = 0.99 * *v + 0.01 * rise[i] * rise[i];
-        const double to = *k + rate * (*m / first) / (sqrt(*v / second) + 1e-12);
+        double *k = &row->knob[node][i];
+        const double to = *k + adam_step(&row->rise[node][i], &row->size2[node][i], rise[i], step, 0.25);
         *k = to > most ? most : to > least ? to : least; /* a NaN becomes the least */
     }
 }
 
-void vt_row_step(const vt_relax *r, vt_row *row, int v, int step) {
+void vt_row_step(vt_relax *r, vt_row *row, int v, int step) {
     const vt_graph *g = r->g;
     for (int i = 0; i <= g->values[v].node; i++) {
         const vt_node *n = &g->nodes[i];
@@ -65,5 +70,12 @@ void vt_row_step(const vt_relax *r, vt_row *row, int v, int step) {
         for (int k = 0; k < n->n_in; k++)
             row->x[k] = n->in[k] < 0 ? NULL : row->y[n->in[k]] ? row->y[n->in[k]] : r->of[n->in[k]].mid;
         vt_relax_forward(r, row, n->op, n, row->x, row->y[n->out]);
+    }
+    for (int k = 0; k < r->n_cuts; k++) {
+        vt_cut *c = &r->cuts[k];
+        const int in = g->nodes[c->node].in[0];
+        if (row->touched[in])
+            c->factor += adam_step(&c->rise, &c->size2, c->side * (c->at - row->y[in][c->i]), step, 0.1);
+        if (!(c->factor > 0)) c->factor = 0;
     }
 }

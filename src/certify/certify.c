@@ -31,6 +31,7 @@ struct vt_certify {
     worst_pair worst_pair;
     double until;
     long boxes;
+    bool bounded; /* r's ranges are those of the box */
 };
 
 enum {
@@ -102,7 +103,7 @@ static vt_status bound_margin(vt_certify *c, int64_t label, const effort *by, in
         vt_err none = {0};
         c->r->policy = by[k].policy, c->r->steps = by[k].inner;
         vt_status s = vt_relax_box(c->r, c->lo, c->hi, &none);
-        c->boxes++, c->r->steps = by[k].last;
+        c->boxes++, c->r->steps = by[k].last, c->bounded = s == VT_OK;
         if (s == VT_OK) s = vt_relax_rows(c->r, vt_root_of(c->r->g, c->r->g->output), n, set_pair, &p, c->now, &none);
         c->r->steps = 0;
         if (s == VT_E_NUMERIC) continue; /* undecided */
@@ -235,13 +236,24 @@ static vt_status branch(vt_certify *c, const double *x, int64_t label, double ra
     return VT_OK;
 }
 
-/* Proves the radius with better lines, for inputs whose boxes are not halved. */
-static vt_status try_harder(vt_certify *c, const double *x, int64_t label, double radius, vt_certified *out, verdict *v,
-                            vt_err *e) {
+/* Proves the radius with better lines, and by parts of the ranges of inner numbers, for inputs whose boxes are not
+ * halved. */
+static vt_status try_harder(vt_certify *c, const double *x, int64_t label, double radius, limit until,
+                            vt_certified *out, verdict *v, vt_err *e) {
+    const pairs p = {label, c->classes};
     double margin;
     set_box(c, x, radius);
     VT_TRY(bound_margin(c, label, thorough, 2, &margin, e));
-    *v = margin > 0 ? PROVEN : UNDECIDED;
+    bool yes = margin > 0;
+    const bool parts = !yes && c->bounded;
+    for (size_t i = 0; parts && i < pairs_of(c) && (yes || !i); i++) {
+        yes = c->margin[i] > 0;
+        if (!yes)
+            VT_TRY(vt_relax_split(c->r, vt_root_of(c->r->g, c->r->g->output), set_pair, &p, i, until.until, until.boxes,
+                                  &c->boxes, &yes));
+    }
+    if (parts && yes) margin = 0;
+    *v = yes ? PROVEN : UNDECIDED;
     if (*v == PROVEN || out->radius == 0) out->margin = margin;
     if (*v == PROVEN) out->radius = radius;
     return VT_OK;
@@ -258,7 +270,7 @@ static vt_status refine_radius(vt_certify *c, const double *x, int64_t label, do
     while (out->radius > 0 && out->radius < farthest && !is_over(c, limit_of(c)) && step > least) {
         const double at = fmin(isinf(bad) ? out->radius * step : sqrt(out->radius * bad), farthest);
         VT_TRY(c->n <= SPLIT_MOST ? branch(c, x, label, at, quarter_of(c), &v, e)
-                                  : try_harder(c, x, label, at, out, &v, e));
+                                  : try_harder(c, x, label, at, quarter_of(c), out, &v, e));
         if (v == PROVEN && at > out->radius) out->radius = at, out->margin = 0;
         if (v == BROKEN) bad = at;
         if (v != PROVEN) step = sqrt(step);
@@ -300,7 +312,8 @@ vt_status vt_certify_point(vt_certify *c, const double *x, int64_t label, vt_cer
         yes = yes || c->o.intervals; /* no further try */
         if (!yes && c->n <= SPLIT_MOST) VT_TRY(branch(c, x, label, c->o.radius, limit_of(c), &v, e));
         if (v == PROVEN) out->radius = c->o.radius, out->margin = 0;
-        if (!yes && c->n > SPLIT_MOST && !c->o.plain) VT_TRY(try_harder(c, x, label, c->o.radius, out, &v, e));
+        if (!yes && c->n > SPLIT_MOST && !c->o.plain)
+            VT_TRY(try_harder(c, x, label, c->o.radius, limit_of(c), out, &v, e));
     } else if (yes)
         VT_TRY(search_radius(c, x, label, out, e));
     out->boxes = c->boxes, out->seconds = vt_now() - begun;

@@ -231,6 +231,12 @@ void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad) {
         y->lo[i] = mid[i] - (rad[i] + y->err[i]), y->hi[i] = mid[i] + (rad[i] + y->err[i]);
 }
 
+void vt_range_set(const vt_ranges *y, size_t i, double lo, double hi) {
+    y->lo[i] = lo, y->hi[i] = hi, y->mid[i] = lo / 2 + hi / 2;
+    y->rad[i] = fmax(hi - y->mid[i], y->mid[i] - lo) * (1 + 4 * VT_HALF_ULP64);
+    y->top[i] = fmax(fabs(lo), fabs(hi));
+}
+
 /* ---- bounds ---- */
 
 /* Returns the row's least value by the intervals of the values that it has come to, those of nodes up to `node`. */
@@ -252,6 +258,7 @@ void vt_row_substitute(const vt_relax *r, vt_row *row, int v) {
     const vt_graph *g = r->g;
     for (int i = g->values[v].node; i >= 0; i--) {
         const int out = g->nodes[i].out;
+        if (r->n_cuts) vt_row_add_cuts(r, row, out);
         if (!row->touched[out]) continue;
         const double *a = row->a[out], *err = r->of[out].err;
         double lost = 0;
@@ -329,9 +336,7 @@ static vt_status finish(vt_relax *r, int v, vt_err *e) {
         if (!(y->lo[i] <= y->hi[i]) || !isfinite(y->lo[i]) || !isfinite(y->hi[i]))
             return vt_fail(e, VT_E_NUMERIC, "%s: bounds [%g, %g] are not finite or crossed", r->g->path, y->lo[i],
                            y->hi[i]);
-        y->mid[i] = y->lo[i] / 2 + y->hi[i] / 2;
-        y->rad[i] = fmax(y->hi[i] - y->mid[i], y->mid[i] - y->lo[i]) * (1 + 4 * VT_HALF_ULP64);
-        y->top[i] = fmax(fabs(y->lo[i]), fabs(y->hi[i]));
+        vt_range_set(y, i, y->lo[i], y->hi[i]);
         r->largest = fmax(r->largest, y->top[i]);
     }
     if (r->largest > VT_LARGEST32) return vt_fail(e, VT_E_NUMERIC, "%s: float32 may not hold a value", r->g->path);

@@ -34,6 +34,18 @@ typedef struct vt_row {
     double **y;                            /* [n_values] at the row's least point, along its linear functions */
 } vt_row;
 
+/* Number i of the input of a node whose relaxation is vt_relax_scalar is at least `at` (side 1) or at most (-1). */
+typedef struct vt_cut {
+    int node, side;
+    bool second; /* the other side is done */
+    size_t i;
+    double at, lo, hi; /* range without the cut */
+    /* factor >= 0 of side (at - number), which is at most 0 and is added to the row (beta-CROWN, Wang et al. 2021);
+     * rise and size2 are Adam's means of how the bound rises with it. */
+    double factor, rise, size2;
+} vt_cut;
+#define VT_CUTS_DEEPEST 100
+
 typedef struct vt_relax vt_relax;
 typedef struct vt_relaxation {
     size_t (*planes)(const vt_graph *g, const vt_node *n); /* doubles that it keeps a node; NULL: none */
@@ -75,6 +87,8 @@ struct vt_relax {
     vt_certify_norm norm;
     const double *centre;
     double radius;
+    vt_cut cuts[VT_CUTS_DEEPEST]; /* only inputs that meet them all count, for ranges and rows */
+    int n_cuts;
 };
 
 /* The row of an operator's node; NULL: it has no bounds. */
@@ -90,16 +104,25 @@ vt_status vt_relax_box(vt_relax *r, const double *lo, const double *hi, vt_err *
 typedef void (*vt_row_fn)(const void *ctx, size_t i, double *a);
 vt_status vt_relax_rows(vt_relax *r, int v, size_t n, vt_row_fn set, const void *ctx, double *low, vt_err *e);
 
+/* split.c: is linear function i of value v above 0, by branch and bound over numbers that scalar functions read?
+ * vt_relax_box has bounded the box before. *boxes counts rows; it ends (*yes false) after vt_now() is `until`, or
+ * *boxes `most` (0: no limit). VT_INTERRUPTED. */
+vt_status vt_relax_split(vt_relax *r, int v, vt_row_fn set, const void *ctx, size_t i, double until, long most,
+                         long *boxes, bool *yes);
+
 /* ---- of one row ---- */
 
 /* Replaces value v's coefficients by the input's. */
 void vt_row_substitute(const vt_relax *r, vt_row *row, int v);
 /* relax_ball.c: over ball and box of inputs; row->y of the input is the point, or near it. */
 double vt_row_least(const vt_relax *r, vt_row *row);
-/* ascent.c: takes the knobs' memory; sets them as `bound` left them; one step. false: no memory. */
+/* Adds the factors of cuts of value v. */
+void vt_row_add_cuts(const vt_relax *r, vt_row *row, int v);
+/* ascent.c: takes the knobs' memory; sets them as `bound` left them; one step, of cuts' factors too. false: no memory.
+ */
 bool vt_row_take_knobs(vt_relax *r, vt_row *row);
 void vt_row_reset(const vt_relax *r, vt_row *row);
-void vt_row_step(const vt_relax *r, vt_row *row, int v, int step);
+void vt_row_step(vt_relax *r, vt_row *row, int v, int step);
 
 /* ---- for operators ---- */
 
@@ -132,6 +155,8 @@ double vt_relax_terms(const vt_graph *g, const vt_node *n);
  * operator without signs is that of a map that holds a whole window. */
 double vt_relax_tile_terms(const vt_node *n);
 #define VT_TILE_SIZE 16
+/* Sets lo and hi of number i, and mid, rad and top. */
+void vt_range_set(const vt_ranges *y, size_t i, double lo, double hi);
 /* Sets lo and hi to mid -+ (rad + err). */
 void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad);
 
@@ -142,6 +167,8 @@ typedef struct vt_lines {
 typedef struct vt_scalar vt_scalar;
 extern const vt_scalar vt_scalar_reciprocal, vt_scalar_square, vt_scalar_rsqrt;
 const vt_scalar *vt_scalar_of(const char *op); /* NULL: an operator of another kind */
+/* Sets the range of number i of the input of a vt_relax_scalar node, and the lines of its result. */
+void vt_relax_narrow(vt_relax *r, int node, size_t i, double lo, double hi);
 vt_lines vt_scalar_lines(const vt_scalar *f, const double *p, double l, double u, int policy);
 
 extern const vt_relaxation vt_relax_affine, vt_relax_scalar, vt_relax_square, vt_relax_power, vt_relax_product,

@@ -216,18 +216,26 @@ enum { KL, BL, KU, BU, PARTS };
 
 static size_t planes_scalar(const vt_graph *g, const vt_node *n) { return PARTS * g->values[n->out].n; }
 
-/* Bounds f of every number of the node's input and keeps its lines; f's parameters of number i are at p + i step. */
-static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const double *p, size_t step) {
+/* Bounds f, of parameters p, of number i of the node's input; keeps its lines and their error, and returns them. */
+static vt_lines bound_number(vt_relax *r, int node, const vt_scalar *f, const double *p, size_t i) {
     const vt_node *n = &r->g->nodes[node];
-    const vt_ranges *x = &r->of[n->in[0]], *y = &r->of[n->out];
+    const vt_ranges *x = &r->of[n->in[0]];
     const size_t count = r->g->values[n->out].n;
     double *at = r->planes[node];
-    for (size_t i = 0; i < count; i++) {
-        const vt_lines s = vt_scalar_lines(f, p ? p + i * step : NULL, x->lo[i], x->hi[i], r->policy);
-        at[KL * count + i] = s.kl, at[BL * count + i] = s.bl, at[KU * count + i] = s.ku, at[BU * count + i] = s.bu;
-        const double top = f->f == f_gelu ? x->top[i] : fmax(fmax(fabs(s.lo), fabs(s.hi)), f->floor);
-        const double kept = fmax(fabs(s.kl), fabs(s.ku)) * x->top[i] + fmax(fabs(s.bl), fabs(s.bu)) + top;
-        y->err[i] = f->units * VT_HALF_ULP32 * top * (1 + 1e-6) + f->units * VT_TINY32 + 1e-14 * kept;
+    const vt_lines s = vt_scalar_lines(f, p, x->lo[i], x->hi[i], r->policy);
+    at[KL * count + i] = s.kl, at[BL * count + i] = s.bl, at[KU * count + i] = s.ku, at[BU * count + i] = s.bu;
+    const double top = f->f == f_gelu ? x->top[i] : fmax(fmax(fabs(s.lo), fabs(s.hi)), f->floor);
+    const double kept = fmax(fabs(s.kl), fabs(s.ku)) * x->top[i] + fmax(fabs(s.bl), fabs(s.bu)) + top;
+    r->of[n->out].err[i] = f->units * VT_HALF_ULP32 * top * (1 + 1e-6) + f->units * VT_TINY32 + 1e-14 * kept;
+    return s;
+}
+
+/* Bounds f of every number of the node's input and keeps its lines; f's parameters of number i are at p + i step. */
+static vt_status bound_by(vt_relax *r, int node, const vt_scalar *f, const double *p, size_t step) {
+    const int out = r->g->nodes[node].out;
+    const vt_ranges *y = &r->of[out];
+    for (size_t i = 0; i < r->g->values[out].n; i++) {
+        const vt_lines s = bound_number(r, node, f, p ? p + i * step : NULL, i);
         y->lo[i] = s.lo - y->err[i], y->hi[i] = s.hi + y->err[i];
     }
     return VT_OK;
@@ -257,6 +265,14 @@ static vt_status bound_scalar(vt_relax *r, int node, vt_err *e) {
         if ((hole && x->lo[k] <= 0 && x->hi[k] >= 0) || (positive && x->lo[k] <= 0))
             return vt_fail(e, VT_E_NUMERIC, "%s: %s of numbers down to %g", r->g->path, name, x->lo[k]);
     return sloped ? bound_by(r, node, f, slopes_below(r, n), 1) : bound_by(r, node, f, n->with, 0);
+}
+
+void vt_relax_narrow(vt_relax *r, int node, size_t i, double lo, double hi) {
+    const vt_node *n = &r->g->nodes[node];
+    const char *name = vt_op_at_f64(n->op)->name;
+    const double *p = strcmp(name, "PRelu") ? n->with : slopes_below(r, n) + i;
+    vt_range_set(&r->of[n->in[0]], i, lo, hi);
+    bound_number(r, node, vt_scalar_of(name), p, i);
 }
 
 static vt_status bound_square(vt_relax *r, int node, vt_err *e) {

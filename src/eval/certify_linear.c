@@ -16,7 +16,8 @@ typedef struct params {
 static const vt_opt opts[] = {
     VT_OPT_I("boxes", params, boxes, "bounds that may be computed for one image, whose box is halved if it is small",
              500, 2, 1e9),
-    VT_OPT_B("refine", params, refine, "improve bounds of larger images by gradient steps: many times the work", 0),
+    VT_OPT_B("refine", params, refine,
+             "improve bounds of larger images by gradient steps and cuts: many times the work", 0),
     VT_OPT_B("intervals", params, intervals,
              "interval bounds alone, which networks of objective ibp were trained for: thousands of times faster", 0),
     VT_OPT_END,

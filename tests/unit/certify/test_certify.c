@@ -213,6 +213,57 @@ static void test_no_radius_above(void **state) {
     }
 }
 
+/* Are all differences of the label's logit to another above 0 in the box, by `boxes` rows (0: by plain bounds)? */
+static bool holds_by_parts(vt_relax *r, const net *o, const double *x, int64_t label, double radius, long boxes) {
+    const int out = vt_root_of(r->g, r->g->output);
+    const size_t classes = r->g->values[out].n;
+    double lo[2], hi[2], low, *a = calloc(classes, sizeof *a);
+    bool yes = true;
+    vt_err e = {0};
+    assert_true(o->each == 2);
+    for (int i = 0; i < 2; i++) lo[i] = x[i] - radius, hi[i] = x[i] + radius;
+    if (vt_relax_box(r, lo, hi, &e) != VT_OK) yes = false;
+    for (size_t j = 0; yes && j < classes; j++) {
+        long count = 0;
+        if ((int64_t)j == label) continue;
+        memset(a, 0, classes * sizeof *a), a[label] = 1, a[j] = -1;
+        const function f = {classes, a};
+        if (boxes)
+            assert_int_equal(vt_relax_split(r, out, set_function, &f, 0, INFINITY, boxes, &count, &yes), VT_OK);
+        else
+            assert_int_equal(vt_relax_rows(r, out, 1, set_function, &f, &low, &e), VT_OK), yes = low > 0;
+    }
+    free(a);
+    return yes;
+}
+
+/* Cuts of inner numbers: no radius above that of a grid, and nearer to it than plain bounds. */
+static void test_parts(void **state) {
+    (void)state;
+    static const double shares[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
+    for (size_t m = 1; m < 5; m++) {
+        net o;
+        vt_relax *r;
+        vt_err e = {0};
+        double plain = 0, parts = 0;
+        open_net(&o, nets[m]);
+        assert_int_equal(vt_relax_open(&r, o.n->g, 1, &e), VT_OK);
+        for (size_t i = 0; i < 6 && i < o.points; i++) {
+            const double *x = o.x + i * o.each, known = grid_radius(&o, 0, x, o.labels[i]);
+            if (!isfinite(known)) continue;
+            for (size_t k = 0; k < T_COUNT(shares); k++) {
+                plain += holds_by_parts(r, &o, x, o.labels[i], shares[k] * known, 0);
+                parts += holds_by_parts(r, &o, x, o.labels[i], shares[k] * known, 300);
+            }
+            for (double over = 1 + 1e-9; over < 1.3; over += 0.1)
+                if (holds_by_parts(r, &o, x, o.labels[i], over * known, 600))
+                    fail_msg("%s: %zu: %g is certified, %g is not robust", nets[m], i, over * known, known);
+        }
+        if (!(parts > plain)) fail_msg("%s: %g radii by parts, %g without", nets[m], parts, plain);
+        vt_relax_close(r), close_net(&o);
+    }
+}
+
 /* In l2 and l1: radii of two numbers, against a grid; that they are close to the truth where the network is linear. */
 static void test_other_norms(void **state) {
     (void)state;
@@ -335,8 +386,8 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),   cmocka_unit_test(test_lines),
                                        cmocka_unit_test(test_radii),         cmocka_unit_test(test_no_radius_above),
-                                       cmocka_unit_test(test_other_norms),   cmocka_unit_test(test_least_of_ball),
-                                       cmocka_unit_test(test_order_of_sums), cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_parts),         cmocka_unit_test(test_other_norms),
+                                       cmocka_unit_test(test_least_of_ball), cmocka_unit_test(test_order_of_sums),
+                                       cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
