@@ -245,14 +245,14 @@ static vt_status try_harder(vt_certify *c, const double *x, int64_t label, doubl
     set_box(c, x, radius);
     VT_TRY(bound_margin(c, label, thorough, 2, &margin, e));
     bool yes = margin > 0;
-    const bool parts = !yes && c->bounded;
-    for (size_t i = 0; parts && i < pairs_of(c) && (yes || !i); i++) {
-        yes = c->margin[i] > 0;
-        if (!yes)
-            VT_TRY(vt_relax_split(c->r, vt_root_of(c->r->g, c->r->g->output), set_pair, &p, i, until.until, until.boxes,
-                                  &c->boxes, &yes));
+    if (!yes && c->bounded) {
+        yes = true;
+        for (size_t i = 0; yes && i < pairs_of(c); i++)
+            if (!(c->margin[i] > 0))
+                VT_TRY(vt_relax_split(c->r, vt_root_of(c->r->g, c->r->g->output), set_pair, &p, i, until.until,
+                                      until.boxes, &c->boxes, &yes));
+        if (yes) margin = 0;
     }
-    if (parts && yes) margin = 0;
     *v = yes ? PROVEN : UNDECIDED;
     if (*v == PROVEN || out->radius == 0) out->margin = margin;
     if (*v == PROVEN) out->radius = radius;

@@ -278,6 +278,15 @@ typedef struct row_job {
     double *low;
 } row_job;
 
+double vt_row_bound(const vt_relax *r, vt_row *row, int v, vt_row_fn set, const void *ctx, size_t i) {
+    memset(row->touched, 0, (size_t)r->g->n_values * sizeof *row->touched);
+    row->c = row->size = row->terms = 0, row->best = -INFINITY;
+    set(ctx, i, vt_row_at(r, row, v));
+    vt_row_substitute(r, row, v);
+    const double low = vt_row_least(r, row);
+    return r->intervals ? fmax(low, row->best) : low;
+}
+
 /* Bounds linear function i of the job from below (an item of vt_for_each): the best of its steps, into low[i]. */
 static vt_status bound_row(void *ctx, int thread, size_t i, vt_err *e) {
     (void)e;
@@ -287,12 +296,7 @@ static vt_status bound_row(void *ctx, int thread, size_t i, vt_err *e) {
     if (j->r->interrupt && *j->r->interrupt) return VT_INTERRUPTED;
     vt_row_reset(j->r, row);
     for (int step = 0; step <= j->r->steps && !(j->r->until > 0 && vt_now() > j->r->until); step++) {
-        memset(row->touched, 0, (size_t)j->r->g->n_values * sizeof *row->touched);
-        row->c = row->size = row->terms = 0, row->best = -INFINITY;
-        j->set(j->ctx, i, vt_row_at(j->r, row, j->v));
-        vt_row_substitute(j->r, row, j->v);
-        double low = vt_row_least(j->r, row);
-        if (j->r->intervals) low = fmax(low, row->best);
+        const double low = vt_row_bound(j->r, row, j->v, j->set, j->ctx, i);
         if (!(low <= best)) best = low; /* a NaN stays */
         if (step < j->r->steps) vt_row_step(j->r, row, j->v, step);
     }

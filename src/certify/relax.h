@@ -116,6 +116,8 @@ vt_status vt_relax_split(vt_relax *r, int v, vt_row_fn set, const void *ctx, siz
 void vt_row_substitute(const vt_relax *r, vt_row *row, int v);
 /* relax_ball.c: over ball and box of inputs; row->y of the input is the point, or near it. */
 double vt_row_least(const vt_relax *r, vt_row *row);
+/* Returns a lower bound of linear function i of value v, as the row's knobs and the cuts' factors are. */
+double vt_row_bound(const vt_relax *r, vt_row *row, int v, vt_row_fn set, const void *ctx, size_t i);
 /* Adds the factors of cuts of value v. */
 void vt_row_add_cuts(const vt_relax *r, vt_row *row, int v);
 /* ascent.c: takes the knobs' memory; sets them as `bound` left them; one step, of cuts' factors too. false: no memory.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Branch and bound over inner numbers (Bunel et al. 2018): where lines lose most, the range of the number that a scalar
- * function reads is cut in two; ReLU's at 0, where both sides are straight. Ranges of all other numbers stay those of the
- * whole box, so that one half costs one row. */
+ * function reads is cut in two; ReLU's at 0, where both sides are straight. Ranges of all other numbers stay those of
+ * the whole box, so that one half costs one row. */
 #define VT_DOUBLE /* operators of their double copy */
 #include <math.h>
 #include <string.h>
@@ -38,11 +38,7 @@ static double bound_row(vt_relax *r, int v, vt_row_fn set, const void *ctx, size
     vt_row *row = &r->rows[0];
     double best = -INFINITY;
     for (int step = 0; step <= steps && !(best > 0); step++) {
-        memset(row->touched, 0, (size_t)r->g->n_values * sizeof *row->touched);
-        row->c = row->size = row->terms = 0, row->best = -INFINITY;
-        set(ctx, i, vt_row_at(r, row, v));
-        vt_row_substitute(r, row, v);
-        best = fmax(best, vt_row_least(r, row)); /* not a NaN */
+        best = fmax(best, vt_row_bound(r, row, v, set, ctx, i)); /* not a NaN */
         vt_row_step(r, row, v, first + step);
     }
     return best;
@@ -67,7 +63,8 @@ static bool choose_cut(const vt_relax *r, vt_cut *out) {
             const double at = bent && x->lo[i] < 0 && x->hi[i] > 0 ? 0 : x->lo[i] / 2 + x->hi[i] / 2;
             if (!(lost > most) || !(x->lo[i] < at && at < x->hi[i])) continue;
             most = lost;
-            *out = (vt_cut){.node = node, .i = i, .side = in[i] > at ? 1 : -1, .at = at, .lo = x->lo[i], .hi = x->hi[i]};
+            *out =
+                (vt_cut){.node = node, .i = i, .side = in[i] > at ? 1 : -1, .at = at, .lo = x->lo[i], .hi = x->hi[i]};
         }
     }
     return most > 0;

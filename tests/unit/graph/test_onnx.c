@@ -123,14 +123,6 @@ static void put_value(bytes *graph, int field, const char *name, const int *side
     put_bytes(graph, field, value.b, value.n);
 }
 
-static void put_node(bytes *graph, const char *op, const char *in, const char *in2, const char *out) {
-    bytes n = {.n = 0};
-    put_text(&n, 1, in);
-    if (in2) put_text(&n, 1, in2);
-    put_text(&n, 2, out), put_text(&n, 4, op);
-    put_bytes(graph, 1, n.b, n.n);
-}
-
 /* An attribute of a node: an integer, which a file without zeros leaves out, or (text) a text. kind: its type. */
 typedef struct attribute {
     const char *name;
@@ -139,15 +131,21 @@ typedef struct attribute {
     const char *text;
 } attribute;
 
+/* A node of one or two inputs, with one attribute, or (no name) none. */
 static void put_node_with(bytes *graph, const char *op, const char *in, const char *in2, const char *out, attribute a) {
     bytes n = {.n = 0}, of = {.n = 0};
     put_text(&n, 1, in);
     if (in2) put_text(&n, 1, in2);
     put_text(&n, 2, out), put_text(&n, 4, op);
-    put_text(&of, 1, a.name), put_int(&of, 20, (uint64_t)a.kind);
+    if (a.name) put_text(&of, 1, a.name), put_int(&of, 20, (uint64_t)a.kind);
     if (a.text) put_text(&of, 4, a.text);
     if (a.number) put_int(&of, 3, (uint64_t)a.number);
-    put_bytes(&n, 5, of.b, of.n), put_bytes(graph, 1, n.b, n.n);
+    if (a.name) put_bytes(&n, 5, of.b, of.n);
+    put_bytes(graph, 1, n.b, n.n);
+}
+
+static void put_node(bytes *graph, const char *op, const char *in, const char *in2, const char *out) {
+    put_node_with(graph, op, in, in2, out, (attribute){0});
 }
 
 /* A list of integers as an initializer. */
