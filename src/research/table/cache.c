@@ -91,9 +91,12 @@ static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
     return st;
 }
 
-/* Beside another that is making it, this waits until it is made. */
+/* Beside another that is making it, this waits until it is made. A folder that could not be locked because it was
+ * absent is absent: by now another may have begun it. */
 vt_status vt_cache_look(const char *dir, bool *there, vt_err *e) {
     int lock = lock_folder(dir, LOCK_SH);
+    *there = false;
+    if (lock < 0 && errno == ENOENT) return VT_OK;
     vt_status s = inspect_cache(dir, there, e);
     vt_cell_release(lock);
     return s;

@@ -4,6 +4,7 @@
  * tables. */
 #include "t.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 #include "scratch.h"
 #include "research/table/plan.h"
@@ -306,6 +307,27 @@ static void finding_13_a_failed_wait_ends_it(void **state) {
     vt_manifest_close(m);
 }
 
+/* A cache that another process is just making is absent or there, and never "files and no cache". */
+static void a_cache_being_made(void **state) {
+    (void)state;
+    alarm(60); /* instead of for ever */
+    for (int round = 0; round < 300; round++) {
+        char dir[VT_PATH_MAX];
+        vt_err e = {0};
+        bool there = false;
+        snprintf(dir, sizeof dir, "%s-%d", at("making"), round);
+        pid_t maker = fork();
+        assert_true(maker >= 0);
+        if (!maker) _exit(vt_cache_make(dir, &e) == VT_OK ? 0 : 1);
+        while (!there)
+            if (vt_cache_look(dir, &there, &e) != VT_OK) fail_msg("round %d: %s", round, e.text);
+        int status;
+        assert_int_equal(waitpid(maker, &status, 0), maker);
+        assert_int_equal(status, 0);
+    }
+    alarm(0);
+}
+
 /* Every cell of the paper's tables has its place in the shipped manifest, once. */
 static void shipped(void **state) {
     (void)state;
@@ -370,6 +392,7 @@ int main(void) {
         cmocka_unit_test(shipped),
         cmocka_unit_test(finding_17_many_keys_and_cells),
         cmocka_unit_test(finding_13_a_failed_wait_ends_it),
+        cmocka_unit_test(a_cache_being_made),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
