@@ -73,9 +73,8 @@ void vt_row_step(vt_relax *r, vt_row *row, int v, int step) {
     }
     for (int k = 0; k < r->n_cuts; k++) {
         vt_cut *c = &r->cuts[k];
-        const int in = g->nodes[c->node].in[0];
-        if (row->touched[in])
-            c->factor += adam_step(&c->rise, &c->size2, c->side * (c->at - row->y[in][c->i]), step, 0.1);
+        if (row->touched[c->v])
+            c->factor += adam_step(&c->rise, &c->size2, c->side * (c->at - row->y[c->v][c->i]), step, 0.1);
         if (!(c->factor > 0)) c->factor = 0;
     }
 }

@@ -34,9 +34,9 @@ typedef struct vt_row {
     double **y;                            /* [n_values] at the row's least point, along its linear functions */
 } vt_row;
 
-/* Number i of the input of a node whose relaxation is vt_relax_scalar is at least `at` (side 1) or at most (-1). */
+/* Number i of value v is at least `at` (side 1) or at most (-1). */
 typedef struct vt_cut {
-    int node, side;
+    int v, side;
     bool second; /* the other side is done */
     size_t i;
     double at, lo, hi; /* range without the cut */
@@ -60,6 +60,9 @@ typedef struct vt_relaxation {
     void (*fore)(const vt_relax *r, int node, vt_row *row, double *rise);
     size_t (*knobs)(const vt_graph *g, const vt_node *n); /* NULL: none */
     void (*limits)(const vt_graph *g, const vt_node *n, double *least, double *most);
+    /* Sets its planes anew, and no range, after that of number i of an input has changed. NULL: rows read its planes
+     * alone, which then hold for any narrower range. */
+    void (*narrow)(vt_relax *r, int node, size_t i);
 } vt_relaxation;
 
 struct vt_relax {
@@ -118,6 +121,8 @@ void vt_row_substitute(const vt_relax *r, vt_row *row, int v);
 double vt_row_least(const vt_relax *r, vt_row *row);
 /* Returns a lower bound of linear function i of value v, as the row's knobs and the cuts' factors are. */
 double vt_row_bound(const vt_relax *r, vt_row *row, int v, vt_row_fn set, const void *ctx, size_t i);
+/* Sets the range of number i of value v, and planes of all that read it, after vt_relax_box. */
+void vt_relax_narrow(vt_relax *r, int v, size_t i, double lo, double hi);
 /* Adds the factors of cuts of value v. */
 void vt_row_add_cuts(const vt_relax *r, vt_row *row, int v);
 /* ascent.c: takes the knobs' memory; sets them as `bound` left them; one step, of cuts' factors too. false: no memory.
@@ -169,8 +174,6 @@ typedef struct vt_lines {
 typedef struct vt_scalar vt_scalar;
 extern const vt_scalar vt_scalar_reciprocal, vt_scalar_square, vt_scalar_rsqrt;
 const vt_scalar *vt_scalar_of(const char *op); /* NULL: an operator of another kind */
-/* Sets the range of number i of the input of a vt_relax_scalar node, and the lines of its result. */
-void vt_relax_narrow(vt_relax *r, int node, size_t i, double lo, double hi);
 vt_lines vt_scalar_lines(const vt_scalar *f, const double *p, double l, double u, int policy);
 
 extern const vt_relaxation vt_relax_affine, vt_relax_scalar, vt_relax_square, vt_relax_power, vt_relax_product,

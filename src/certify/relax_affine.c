@@ -137,20 +137,30 @@ static void limits_product(const vt_graph *g, const vt_node *n, double *least, d
     *least = -1, *most = 1;
 }
 
-/* Bounds a b by middles and radii, and keeps the parts of McCormick's planes that are constants. */
+/* Keeps the parts of McCormick's planes that are constants. */
+static void narrow_product(vt_relax *r, int node, size_t i) {
+    (void)i;
+    const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
+    const size_t ny = r->g->values[n->out].n;
+    double *p = r->planes[node];
+    const vt_row *row = &r->rows[0];
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, b->mid}, p + MM * ny);
+    size_of(r, n, (const double *[]){a->rad, b->rad}, p + RR * ny);
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, b->rad}, p + MR * ny);
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->rad, b->mid}, p + RM * ny);
+}
+
+/* Bounds a b by middles and radii. */
 static vt_status bound_product(vt_relax *r, int node, vt_err *e) {
     (void)e;
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
     const size_t na = r->g->values[n->in[0]].n, nb = r->g->values[n->in[1]].n, ny = r->g->values[n->out].n;
     double *p = r->planes[node], *sum = r->spare[0];
-    const vt_row *row = &r->rows[0];
     size_of(r, n, (const double *[]){a->top, b->top}, r->spare[0]);
     lose(r, n, r->spare[0]);
-    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, b->mid}, p + MM * ny);
-    size_of(r, n, (const double *[]){a->rad, b->rad}, p + RR * ny);
-    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, b->rad}, p + MR * ny);
-    vt_relax_forward(r, row, n->op, n, (const double *[]){a->rad, b->mid}, p + RM * ny);
+    narrow_product(r, node, 0);
     for (size_t i = 0; i < na; i++) r->spare[1][i] = fabs(a->mid[i]);
     size_of(r, n, (const double *[]){r->spare[1], b->rad}, r->spare[2]);
     memcpy(sum, r->spare[2], ny * sizeof *sum);
@@ -213,7 +223,8 @@ const vt_relaxation vt_relax_product = {.planes = planes_product,
                                         .curved = true,
                                         .fore = fore_product,
                                         .knobs = knobs_product,
-                                        .limits = limits_product};
+                                        .limits = limits_product,
+                                        .narrow = narrow_product};
 
 /* ---- a / b: a times lines of 1 / b ---- */
 
@@ -223,12 +234,24 @@ static size_t planes_quotient(const vt_graph *g, const vt_node *n) {
     return Q_PARTS * g->values[n->in[1]].n + 2 * g->values[n->out].n;
 }
 
+/* Keeps the products of middles and of radii of a and 1 / b. */
+static void narrow_quotient(vt_relax *r, int node, size_t i) {
+    (void)i;
+    const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *a = &r->of[n->in[0]];
+    const size_t nb = r->g->values[n->in[1]].n;
+    double *p = r->planes[node], *mid = p + Q_PARTS * nb, *rad = mid + r->g->values[n->out].n;
+    const int mul = vt_op_find_f64("Mul");
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->mid, p + Q_MID * nb}, mid);
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->rad, p + Q_RAD * nb}, rad);
+}
+
 /* Bounds a / b as a times 1 / b, whose lines it keeps; VT_E_NUMERIC: b may be 0. */
 static vt_status bound_quotient(vt_relax *r, int node, vt_err *e) {
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
     const size_t na = r->g->values[n->in[0]].n, nb = r->g->values[n->in[1]].n, ny = r->g->values[n->out].n;
-    double *p = r->planes[node], *mid = p + Q_PARTS * nb, *rad = mid + ny, *sum = r->spare[0];
+    double *p = r->planes[node], *sum = r->spare[0];
     const int mul = vt_op_find_f64("Mul");
     for (size_t i = 0; i < nb; i++) {
         if (b->lo[i] <= 0 && b->hi[i] >= 0) return vt_fail(e, VT_E_NUMERIC, "%s: divides by 0", r->g->path);
@@ -241,14 +264,13 @@ static vt_status bound_quotient(vt_relax *r, int node, vt_err *e) {
     }
     vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->top, p + Q_TOP * nb}, r->spare[0]);
     lose(r, n, r->spare[0]);
-    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->mid, p + Q_MID * nb}, mid);
-    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->rad, p + Q_RAD * nb}, rad);
+    narrow_quotient(r, node, 0);
     for (size_t i = 0; i < na; i++) r->spare[1][i] = fabs(a->mid[i]) + a->rad[i];
     vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){r->spare[1], p + Q_RAD * nb}, sum);
     for (size_t i = 0; i < nb; i++) r->spare[1][i] = fabs(p[Q_MID * nb + i]);
     vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->rad, r->spare[1]}, r->spare[2]);
     for (size_t i = 0; i < ny; i++) sum[i] += r->spare[2][i];
-    vt_relax_around(r, n->out, mid, sum);
+    vt_relax_around(r, n->out, p + Q_PARTS * nb, sum);
     return VT_OK;
 }
 
@@ -275,4 +297,5 @@ static void back_quotient(const vt_relax *r, int node, vt_row *row) {
 const vt_relaxation vt_relax_quotient = {.planes = planes_quotient,
                                          .bound = bound_quotient,
                                          .back = back_quotient,
-                                         .curved = true};
+                                         .curved = true,
+                                         .narrow = narrow_quotient};

@@ -267,12 +267,11 @@ static vt_status bound_scalar(vt_relax *r, int node, vt_err *e) {
     return sloped ? bound_by(r, node, f, slopes_below(r, n), 1) : bound_by(r, node, f, n->with, 0);
 }
 
-void vt_relax_narrow(vt_relax *r, int node, size_t i, double lo, double hi) {
+/* Sets the lines of number i anew. */
+static void narrow_scalar(vt_relax *r, int node, size_t i) {
     const vt_node *n = &r->g->nodes[node];
     const char *name = vt_op_at_f64(n->op)->name;
-    const double *p = strcmp(name, "PRelu") ? n->with : slopes_below(r, n) + i;
-    vt_range_set(&r->of[n->in[0]], i, lo, hi);
-    bound_number(r, node, vt_scalar_of(name), p, i);
+    bound_number(r, node, vt_scalar_of(name), strcmp(name, "PRelu") ? n->with : slopes_below(r, n) + i, i);
 }
 
 static vt_status bound_square(vt_relax *r, int node, vt_err *e) {
@@ -341,11 +340,11 @@ static void fore_scalar(const vt_relax *r, int node, vt_row *row, double *rise) 
     }
 }
 
-#define SCALAR(bound_)                                                                                                 \
+#define SCALAR(bound_, narrow_)                                                                                        \
     {                                                                                                                  \
         .planes = planes_scalar, .bound = bound_, .back = back_scalar, .curved = true, .fore = fore_scalar,            \
-        .knobs = knobs_scalar, .limits = limits_scalar                                                                 \
+        .knobs = knobs_scalar, .limits = limits_scalar, .narrow = narrow_                                              \
     }
-const vt_relaxation vt_relax_scalar = SCALAR(bound_scalar);
-const vt_relaxation vt_relax_square = SCALAR(bound_square);
-const vt_relaxation vt_relax_power = SCALAR(bound_power);
+const vt_relaxation vt_relax_scalar = SCALAR(bound_scalar, narrow_scalar);
+const vt_relaxation vt_relax_square = SCALAR(bound_square, NULL);
+const vt_relaxation vt_relax_power = SCALAR(bound_power, NULL);

@@ -14,7 +14,7 @@ enum { FIRST_STEPS = 100, STEPS = 10, LATER = 30 /* steps of a smaller rate, fro
 void vt_row_add_cuts(const vt_relax *r, vt_row *row, int v) {
     for (int k = 0; k < r->n_cuts; k++) {
         const vt_cut *c = &r->cuts[k];
-        if (r->g->nodes[c->node].in[0] != v || !(c->factor > 0)) continue;
+        if (c->v != v || !(c->factor > 0)) continue;
         double *a = &vt_row_at(r, row, v)[c->i];
         *a -= c->side * c->factor;
         vt_row_add(row, c->side * c->factor * c->at);
@@ -22,15 +22,24 @@ void vt_row_add_cuts(const vt_relax *r, vt_row *row, int v) {
     }
 }
 
-/* Cuts the ranges that the cut divides. */
+void vt_relax_narrow(vt_relax *r, int v, size_t i, double lo, double hi) {
+    vt_range_set(&r->of[v], i, lo, hi);
+    for (int node = 0; node < r->g->n_nodes; node++) {
+        bool reads = false;
+        for (int k = 0; k < r->g->nodes[node].n_in; k++) reads = reads || r->g->nodes[node].in[k] == v;
+        if (reads && r->how[node]->narrow) r->how[node]->narrow(r, node, i);
+    }
+}
+
+/* Cuts the range to the cut's side. */
 static void apply_cut(vt_relax *r, const vt_cut *c) {
-    vt_relax_narrow(r, c->node, c->i, c->side > 0 ? c->at : c->lo, c->side > 0 ? c->hi : c->at);
+    vt_relax_narrow(r, c->v, c->i, c->side > 0 ? c->at : c->lo, c->side > 0 ? c->hi : c->at);
 }
 
 /* Takes the last cut back. */
 static void undo_cut(vt_relax *r) {
     const vt_cut *c = &r->cuts[--r->n_cuts];
-    vt_relax_narrow(r, c->node, c->i, c->lo, c->hi);
+    vt_relax_narrow(r, c->v, c->i, c->lo, c->hi);
 }
 
 /* Returns the best bound of the row in so many steps, from the knobs and factors that there are. */
@@ -64,7 +73,7 @@ static bool choose_cut(const vt_relax *r, vt_cut *out) {
             if (!(lost > most) || !(x->lo[i] < at && at < x->hi[i])) continue;
             most = lost;
             *out =
-                (vt_cut){.node = node, .i = i, .side = in[i] > at ? 1 : -1, .at = at, .lo = x->lo[i], .hi = x->hi[i]};
+                (vt_cut){.v = n->in[0], .i = i, .side = in[i] > at ? 1 : -1, .at = at, .lo = x->lo[i], .hi = x->hi[i]};
         }
     }
     return most > 0;
