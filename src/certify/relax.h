@@ -44,7 +44,7 @@ typedef struct vt_cut {
      * rise and size2 are Adam's means of how the bound rises with it. */
     double factor, rise, size2;
 } vt_cut;
-#define VT_CUTS_DEEPEST 100
+#define VT_CUTS_DEEPEST 400
 
 typedef struct vt_relax vt_relax;
 typedef struct vt_relaxation {

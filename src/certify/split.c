@@ -9,7 +9,8 @@
 #include "certify/relax.h"
 #include "graph/op.h"
 
-enum { FIRST_STEPS = 100, STEPS = 10, LATER = 30 /* steps of a smaller rate, from where the row before ended */ };
+enum { FIRST_STEPS = 100, LATER = 30 /* steps of a smaller rate, from where the row before ended */ };
+enum { LEAST_STEPS = 5, MOST_STEPS = 40 };
 
 void vt_row_add_cuts(const vt_relax *r, vt_row *row, int v) {
     for (int k = 0; k < r->n_cuts; k++) {
@@ -42,13 +43,17 @@ static void undo_cut(vt_relax *r) {
     vt_relax_narrow(r, c->v, c->i, c->lo, c->hi);
 }
 
-/* Returns the best bound of the row in so many steps, from the knobs and factors that there are. */
-static double bound_row(vt_relax *r, int v, vt_row_fn set, const void *ctx, size_t i, int steps, int first) {
+/* Returns the best bound of the row in FIRST_STEPS steps; later (not first) from the knobs and factors that there are,
+ * in as many as promise to reach 0: ten more like the last would. */
+static double bound_row(vt_relax *r, int v, vt_row_fn set, const void *ctx, size_t i, bool first) {
     vt_row *row = &r->rows[0];
-    double best = -INFINITY;
-    for (int step = 0; step <= steps && !(best > 0); step++) {
-        best = fmax(best, vt_row_bound(r, row, v, set, ctx, i)); /* not a NaN */
-        vt_row_step(r, row, v, first + step);
+    double best = -INFINITY, last = -INFINITY;
+    for (int step = 0; step <= (first ? FIRST_STEPS : MOST_STEPS) && !(best > 0); step++) {
+        const double low = vt_row_bound(r, row, v, set, ctx, i);
+        best = fmax(best, low); /* not a NaN */
+        if (!first && step >= LEAST_STEPS && !(best + 10 * (low - last) > 0)) break;
+        last = low;
+        vt_row_step(r, row, v, step + (first ? 0 : LATER));
     }
     return best;
 }
@@ -101,7 +106,7 @@ vt_status vt_relax_split(vt_relax *r, int v, vt_row_fn set, const void *ctx, siz
             break;
         }
         ++*boxes;
-        if (bound_row(r, v, set, ctx, i, rows ? STEPS : FIRST_STEPS, rows ? LATER : 0) > 0) {
+        if (bound_row(r, v, set, ctx, i, !rows) > 0) {
             if (next_half(r)) continue;
             *yes = true;
             break;
