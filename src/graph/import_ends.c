@@ -34,8 +34,7 @@ static vt_status find_form(vt_import *im, const vt_onnx_value *in, vt_input_form
                                   "input %.80s has sides %s: give the image's with " VT_OPTION "image-shape C,H,W",
                                   in->name, vt_dims_text(d, text, sizeof text));
         if (told[k] && told[k] != f->shape[k])
-            return vt_import_fail(im, e,
-                                  "input %.80s has sides %s, which " VT_OPTION "image-shape %lld,%lld,%lld contradicts",
+            return vt_import_fail(im, e, "input %.80s has sides %s, which images of %lld,%lld,%lld contradict",
                                   in->name, vt_dims_text(d, text, sizeof text), (long long)told[0], (long long)told[1],
                                   (long long)told[2]);
     }

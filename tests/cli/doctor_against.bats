@@ -69,7 +69,7 @@ changed() {
 }
 
 @test "what cannot be compared is refused" {
-    bad 1 "has sides [-1,3,32,32], which --image-shape 3,8,8 contradicts" -- doctor "$ROOT/tests/fixtures/golden/vit_cls.weights.safetensors" \
+    bad 1 "has sides [-1,3,32,32], which images of 3,8,8 contradict" -- doctor "$ROOT/tests/fixtures/golden/vit_cls.weights.safetensors" \
         --against good.onnx --mean 0.5 --std 0.5 --heads 2
     good new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=7 --seed 0 -o "$BATS_TEST_TMPDIR/seven.safetensors"
     bad 1 "good.onnx: has 10 classes, the checkpoint 7" -- doctor "$BATS_TEST_TMPDIR/seven.safetensors" --against good.onnx

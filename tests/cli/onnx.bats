@@ -45,7 +45,7 @@ row() { sed -n "s/^$1 \+\([0-9]* \/ [0-9]*\).*/\1/p" <<<"$output"; }
     bad 1 "has 2 outputs: give --output NAME, one of logits, best" -- eval $N/shapes10_two.onnx --data $S --out r
     bad 1 "--output is 'worst', must be one of logits, best" -- eval $N/shapes10_two.onnx --output worst --data $S --out r
     bad 1 "has 10 classes, but the model" -- eval $N/shapes10_binary.onnx --data $S --out r
-    bad 1 "which --image-shape 3,16,16 contradicts" -- eval $N/shapes10_inside.onnx --image-shape 3,16,16 --data $S --out r
+    bad 1 "which images of 3,16,16 contradict" -- eval $N/shapes10_inside.onnx --image-shape 3,16,16 --data $S --out r
     bad 2 "--image-shape is '3x32', must be channels, height and width" -- eval $N/shapes10_inside.onnx --image-shape 3x32 --data $S --out r
     bad 2 "--layout is 'nwhc', must be nchw or nhwc" -- eval $N/shapes10_nhwc.onnx --layout nwhc --data $S --out r
     bad 2 "--heads is of a checkpoint" -- eval $N/shapes10_inside.onnx --heads 3 --data $S --out r
