@@ -326,8 +326,8 @@ static void test_cuts(void **state) {
                 for (int i = 0; i < 3; i++) a[i] = 2 * uniform() - 1, z += a[i] * v[out][i];
                 const double low = vt_row_bound(r, row, out, set_function, &f, 0);
                 if (!(low <= z)) fail_msg("%s, %d cuts: %.17g is above %.17g", nets[m], r->n_cuts, low, z);
-                for (const vt_cut *c; r->n_cuts;) {
-                    c = &r->cuts[--r->n_cuts];
+                while (r->n_cuts) {
+                    const vt_cut *c = &r->cuts[--r->n_cuts];
                     vt_relax_narrow(r, c->v, c->i, c->lo, c->hi);
                 }
             }
