@@ -172,12 +172,13 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
     size_t before = vt_json_refused();
     json_t *argv = json_array();
     for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
-    json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp,
-                          "seconds", seconds, "cpu_seconds",
-                          (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-                              1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
-                          "threads", threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas",
-                          vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
+    json_t *o =
+        json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp, "seconds",
+                  seconds, "cpu_seconds",
+                  (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                      1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
+                  "threads", threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas", vt_blas_config(),
+                  "kernels", kernels, "peak_resident_kb", (json_int_t)(vt_resident_mb() * 1024));
     vt_file f;
     if (o && more) json_object_update(o, (json_t *)more);
     if (o && getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));

@@ -277,6 +277,9 @@ static vt_status refuse_shape(const vt_dataset *d, const char *what, vt_shape wa
     if (!vt_transform_is_none(&d->transform))
         return vt_fail(e, VT_E_SHAPE, "%s is %d x %d pixels, preprocessing makes it %d x %d, the model wants %d x %d",
                        what, was.width, was.height, got.width, got.height, side, side);
+    if (d->split == VT_SPLIT_TRAIN) /* a training has no options for it */
+        return vt_fail(e, VT_E_SHAPE, "%s is %d x %d pixels, the model wants %d x %d", what, was.width, was.height,
+                       side, side);
     return vt_fail(e, VT_E_SHAPE,
                    "%s is %d x %d pixels, the model wants %d x %d (@preprocess short:%d,bicubic,crop:%d would make "
                    "it so%s%s%s)",

@@ -178,7 +178,7 @@ static vt_status refuse_split(const vt_dataset *d, const vt_folders *f, const in
         {[VT_SPLIT_TEST] = "test or val", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
     int i = 0;
     while (i < f->n && split[i] < 0) i++;
-    if (i == f->n)
+    if (i == f->n || d->split == VT_SPLIT_TRAIN) /* a training has no option for it */
         return vt_fail(e, VT_E_IO, "%s: has no folder %s, so there is no %s split", d->path, names[d->split],
                        vt_split_name(d->split));
     return vt_fail(e, VT_E_IO,

@@ -144,7 +144,7 @@ static void apply_autocontrast(uint8_t *out, const uint8_t *in, int side, double
     }
 }
 
-/* Makes each channel's histogram as flat as Pillow's equalize does. */
+/* Makes each channel's histogram as flat as Pillow's equalize does: it clips its table at 255. */
 static void equalize_histogram(uint8_t *out, const uint8_t *in, int side, double unused) {
     int area = side * side;
     (void)unused;
@@ -155,7 +155,10 @@ static void equalize_histogram(uint8_t *out, const uint8_t *in, int side, double
         for (int i = 0; i < 256; i++) last = count[i] ? count[i] : last;
         int step = (area - last) / 255;
         n = step / 2;
-        for (int i = 0; i < 256; n += count[i++]) table[i] = (uint8_t)(step ? n / step : i);
+        for (int i = 0; i < 256; n += count[i++]) {
+            int to = step ? n / step : i;
+            table[i] = (uint8_t)(to < 255 ? to : 255);
+        }
         apply_lookup_table(out, in, area, table);
     }
 }

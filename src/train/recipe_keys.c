@@ -110,8 +110,8 @@ static const vt_opt schedule[] =
     {CHOICE(schedule, kind, "constant|step|cosine|onecycle", 1, "of the learning rate"),
      REAL(schedule, min_lr, 0, 0, 1000, "cosine, onecycle: where it ends"),
      REAL(schedule, warmup, 0, 0, 1,
-          "share of the training in which the rate grows, linearly from a thousandth; onecycle: by half a cosine from "
-          "a 25th, 0.3 is usual"),
+          "share of the training in which the rate has a factor that grows linearly from a thousandth to 1 (a cosine "
+          "falls meanwhile); onecycle: it grows by half a cosine from a 25th, 0.3 is usual"),
      TEXT(schedule, drops, "0.875,0.95",
           "step: shares of the training after which the rate is multiplied by factor, ascending"),
      REAL(schedule, factor, 0.1, 1e-6, 1, "step: at every drop"),
@@ -134,7 +134,7 @@ static const vt_opt augment[] =
      VT_OPT_END};
 
 static const vt_opt probe[] =
-    {INT(probe, images, 500, 0, 1000000, "evaluated after every epoch; 0: none"),
+    {INT(probe, images, 500, 0, 1000000, "evaluated after every epoch, at most a tenth of the training split; 0: none"),
      CHOICE(probe, split, "train|test", 0,
             "from the training split, then held out of training, or from the test split; spread evenly"),
      REAL(probe, eps, 0, 0, 1e6, "radius in pixel units; 0: attack.eps"),

@@ -68,8 +68,8 @@ vt_status vt_state_share(vt_run *run, vt_err *e);
  * arithmetic differs). Agrees. */
 vt_status vt_state_compare(vt_run *run, vt_err *e);
 /* Sets *there to whether there is a state to go on from. A folder that may not be written to is refused: one that holds
- * a run when run->t does not resume, one that holds weights of other origin, one with links where files are to be
- * written. */
+ * a run when run->t does not resume, or without its state, one that holds weights of other origin, one with links
+ * where files are to be written. */
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e);
 /* Writes NAME for others to load: averaged weights when there are any, recipe in the metadata. */
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);

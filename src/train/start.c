@@ -352,6 +352,18 @@ static vt_status open_init(vt_train_job *j, const vt_choices *c, vt_known_fn kno
     return VT_OK;
 }
 
+/* Fails with VT_E_SHAPE if the first image of a set that is not data's is none of the model's input. */
+static vt_status check_first_images(const vt_train_job *j, vt_err *e) {
+    vt_image im;
+    int label;
+    for (int i = -1; i < j->extra.n; i++) {
+        const vt_dataset *d = i < 0 ? j->test : j->extra.sets[i];
+        if (d) VT_TRY(vt_dataset_read_as(d, 0, vt_shape_rgb(vt_config_input(&j->model->config)), &im, &label, e));
+        if (d) vt_image_free(&im);
+    }
+    return VT_OK;
+}
+
 vt_status vt_train_open(vt_train_job *j, const vt_choices *c, const char *recipe, const char *from, vt_known_fn known,
                         void *ctx, vt_err *e) {
     const char *set, *path = vt_chosen(c, "data");
@@ -367,6 +379,7 @@ vt_status vt_train_open(vt_train_job *j, const vt_choices *c, const char *recipe
     if (probe->images && probe->split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
     VT_TRY(vt_extra_open(&j->extra, c, j->recipe, j->data, e));
     VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
+    VT_TRY(check_first_images(j, e));
     j->t = (vt_train){.recipe = j->recipe,
                       .model = j->model,
                       .data = j->data,

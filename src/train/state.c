@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/files.h"
 #include "linalg/gemm.h"
@@ -128,14 +129,17 @@ static bool has_file(const vt_run *run, const char *name) {
 
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     const char *out = run->t->out;
+    char path[VT_PATH_MAX];
     *there = has_file(run, STATE);
     bool begun = *there || has_file(run, "log.jsonl"); /* a run killed before its first checkpoint has a log */
     if (begun && !run->t->resume)
         return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with @resume, or choose another @out",
                        out);
+    struct stat log;
+    if (begun && !*there && vt_path(path, out, "log.jsonl") && stat(path, &log) == 0 && log.st_size > 0)
+        return vt_fail(e, VT_E_USAGE, "%s holds a training run without its " STATE ": choose another @out", out);
     static const char *const names[] = {"model.safetensors", "best.safetensors", STATE};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[VT_PATH_MAX];
         if (!begun && has_file(run, names[i]))
             return vt_fail(e, VT_E_USAGE, "%s holds %s and no training run: choose another @out", out, names[i]);
         VT_TRY(vt_path_in(path, run->t->out, names[i], e));

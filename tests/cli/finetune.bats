@@ -173,6 +173,7 @@ parts() {
 import numpy as np
 rng = np.random.default_rng(1)
 np.savez("generated.npz", images=rng.integers(0, 256, (30, 32, 32, 3), dtype=np.uint8), labels=np.arange(30) % 10)
+np.savez("small.npz", images=np.zeros((10, 28, 28, 3), np.uint8), labels=np.arange(10))
 np.savez("eleven.npz", images=np.zeros((11, 32, 32, 3), np.uint8), labels=np.arange(11))
 END
     parts --extra generated.npz --set extra=0.7
@@ -188,6 +189,8 @@ END
     no "extra is '1.2', must be numbers between 0 and 1" --extra generated.npz --set extra=1.2
     code=1 no "eleven.npz has 11 classes, but" --extra eleven.npz --set extra=0.5
     code=1 no "nowhere.npz" --extra nowhere.npz --set extra=0.5
+    code=1 no "small.npz: image 0 is 28 x 28 pixels, the model wants 32 x 32" --extra small.npz --set extra=0.5
+    code=1 no "small.npz: image 0 is 28 x 28 pixels, the model wants 32 x 32" --extra small.npz --set extra=0.5 --dry-run
     no "generated.npz has 30 images, fewer than the 35" --extra generated.npz --set extra=0.88 --set batch=40
     bad 2 "was made with other images" -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out whole --resume \
         --extra "$ROOT/datasets/shapes10" --extra generated.npz --set extra=0.3,0.2 --set augment.flip=0.5

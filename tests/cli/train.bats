@@ -208,6 +208,11 @@ untouched() { [ ! -e o ] || fail "o was made"; }
     mkdir early && cp r/model.safetensors early && : >early/log.jsonl
     short --out early --resume
     cmp plain/state.safetensors early/state.safetensors
+    # a state that is lost is no run before its first checkpoint
+    before=$(cat r/model.safetensors | sha256sum)
+    rm r/state.safetensors
+    bad 2 "r holds a training run without its state.safetensors" -- train "$SHORT" --data "$IMAGES" --out r --resume
+    [ "$(sha256sum <r/model.safetensors)" = "$before" ]
 }
 
 @test "Ctrl-C and SIGTERM: the step is finished, a checkpoint written, exit status 1, the sentence says --resume" {
@@ -420,6 +425,11 @@ END
                 fail "$recipe, $threads threads: stated $stated MB, measured $measured MB"
         done
     done
+    # of this process alone: not of the one that started it
+    output=$(/usr/bin/python3 -c 'import subprocess, sys; big = bytearray(500 << 20); subprocess.run(sys.argv[1:])' \
+        "$VITRINE" train $args --dry-run)
+    [[ $output =~ '# memory: '([0-9]+)' MB peak' ]]
+    [ "${BASH_REMATCH[1]}" -lt 400 ]
 }
 
 @test "help recipe lists every section and its keys" {

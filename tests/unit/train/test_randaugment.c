@@ -5,7 +5,7 @@
 
 #include "train/augment.h"
 
-enum { MOST = 3 * 15 * 15, DRAWS = 20000, SIDE = 32, PIXELS = 3 * SIDE * SIDE };
+enum { DRAWS = 20000, SIDE = 32, PIXELS = 3 * SIDE * SIDE };
 
 /* ---- operations ---- */
 
@@ -34,7 +34,7 @@ static void check(const vt_tensors *ref, int side, int op) {
     const char *name = vt_randaugment_name(op);
     char key[60];
     int n = 3 * side * side, settings;
-    uint8_t in[MOST], out[MOST], want[MOST];
+    uint8_t in[PIXELS], out[PIXELS], want[PIXELS];
     snprintf(key, sizeof key, "%d.%s.settings", side, name);
     const vt_tensor *t = vt_tensors_find(ref, key);
     assert_non_null(t);
@@ -64,7 +64,7 @@ static void test_operations(void **state) {
     (void)state;
     vt_tensors *ref = reference_open("tests/fixtures/golden/randaugment.safetensors");
     int n = 0;
-    for (; vt_randaugment_name(n); n++) check(ref, 12, n), check(ref, 15, n);
+    for (; vt_randaugment_name(n); n++) check(ref, 12, n), check(ref, 15, n), check(ref, 24, n);
     assert_int_equal(n, 14);
     vt_tensors_close(ref);
 }
