@@ -13,8 +13,7 @@
 /* Writes the start of an SVG image. */
 static void begin_svg(FILE *f, const char *title, int width, int height) {
     fprintf(f, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><title>", width, height);
-    vt_html(f, title);
-    fputs("</title>\n", f);
+    vt_html(f, title), fputs("</title>\n", f);
 }
 
 /* Writes a <text> element at x, y, its content escaped; attributes: markup that begins with a space, or "". */
@@ -26,8 +25,7 @@ __attribute__((format(printf, 5, 6))) static void text(FILE *f, double x, double
     vsnprintf(buf, sizeof buf, format, ap);
     va_end(ap);
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, attributes);
-    vt_html(f, buf);
-    fputs("</text>\n", f);
+    vt_html(f, buf), fputs("</text>\n", f);
 }
 
 /* Draws a rectangle of CSS class `kind` from its upper left corner x, y; nothing if it is empty. */
@@ -492,7 +490,9 @@ vt_status vt_figure_text(char **svg, const char *title, vt_figure_draw *draw, co
 }
 
 vt_status vt_figure_save(const char *path, const char *title, vt_figure_draw *draw, const void *data, vt_err *e) {
-    char *svg;
+    char *svg, old[4] = "";
+    if (vt_file_start(path, old, sizeof old) && memcmp(old, "<svg", sizeof old))
+        return vt_fail(e, VT_E_USAGE, "%s: is there and no picture of vitrine: name another file", path);
     VT_TRY(vt_figure_text(&svg, title, draw, data, e));
     vt_status s = vt_file_replace(path, &(vt_span){svg, strlen(svg)}, 1, e);
     free(svg);

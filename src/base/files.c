@@ -412,13 +412,15 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
     return vt_file_commit(&f, e);
 }
 
+bool vt_file_is_temporary(const char *name) { return !fnmatch(TEMPORARY, name, 0); }
+
 void vt_file_tidy(const char *dir, int levels) {
     char path[VT_PATH_MAX];
     struct stat s;
     DIR *d = opendir(dir);
     for (const struct dirent *x; d && (x = readdir(d));) {
         if (!vt_path(path, dir, x->d_name) || lstat(path, &s) != 0) continue;
-        if (S_ISREG(s.st_mode) && !fnmatch(TEMPORARY, x->d_name, 0)) unlink(path);
+        if (S_ISREG(s.st_mode) && vt_file_is_temporary(x->d_name)) unlink(path);
         if (S_ISDIR(s.st_mode) && levels > 1 && x->d_name[0] != '.') vt_file_tidy(path, levels - 1);
     }
     if (d) closedir(d);

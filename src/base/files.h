@@ -109,6 +109,8 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 vt_status vt_file_place(const char *path, vt_err *e);
 /* The same before long work, also that its folder is there and takes a file: begins one and removes it. */
 vt_status vt_file_writable(const char *path, vt_err *e);
+/* Whether it is the name of a file that is being written, or that a killed writer left. */
+bool vt_file_is_temporary(const char *name);
 /* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. The caller must have locked dir. */
 void vt_file_tidy(const char *dir, int levels);
 

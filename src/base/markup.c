@@ -44,18 +44,18 @@ typedef struct escape {
     const char *text;
 } escape;
 
-/* Writes text with the characters of the list replaced, and control characters as '?'. */
+/* Writes text with the characters of the list replaced, and control characters and what is no UTF-8 as '?'. */
 static void write_escaped(FILE *f, const char *text, const escape *list) {
-    vt_text_at at = {0};
-    for (; *text; text++) {
+    for (size_t n; *text; text += n) {
+        char c[5] = {0};
         const escape *x = list;
-        char c = *text;
-        vt_text_plain(&c, 1, "", &at);
-        while (x->c && x->c != c) x++;
-        if (x->c)
-            fputs(x->text, f);
+        n = *text & 0x80 ? vt_utf8_sequence((const unsigned char *)text) : 1;
+        if (!n)
+            n = 1, c[0] = '?';
         else
-            fputc(c, f);
+            memcpy(c, text, n), vt_text_plain(c, n, "", NULL);
+        while (x->c && x->c != c[0]) x++;
+        fputs(x->c ? x->text : c[0] == '?' ? "?" : c, f);
     }
 }
 

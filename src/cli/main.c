@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/help.h"
@@ -55,6 +56,28 @@ static vt_status find_more(vt_cli *c, const char *given, size_t len, const vt_ar
     return VT_OK;
 }
 
+/* Whether two paths are one regular file that is there. */
+static bool same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && S_ISREG(x.st_mode) && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Refuses an option for a file to write that names one which another word names: it would be overwritten. */
+static vt_status check_outputs(const vt_cli *c, vt_err *e) {
+    for (int i = 0; i < c->given.n; i++) {
+        const char *file = c->given.list[i].value, *word = NULL;
+        if (c->row[i]->about != VT_OF_OUTPUT || !c->row[i]->value) continue;
+        for (int k = 0; k < c->n_positional && !word; k++)
+            if (same_file(file, c->positional[k])) word = c->positional[k];
+        for (int k = 0; k < c->given.n && !word; k++)
+            if (k != i && same_file(file, c->given.list[k].value)) word = c->given.list[k].value;
+        if (word)
+            return vt_fail(e, VT_E_USAGE, "--%s is %s, which '%s' names as well: it would be overwritten",
+                           c->row[i]->name, file, word);
+    }
+    return VT_OK;
+}
+
 /* --name value, --name=value, -o value; everything else is an operand; "--" ends options. */
 vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
     bool options = true;
@@ -87,7 +110,7 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
     if (c->n_positional < c->command->min_operands)
         return vt_fail(e, VT_E_USAGE, "vitrine %s needs %s (see 'vitrine help %s')", c->command->name,
                        c->command->operands, c->command->name);
-    return VT_OK;
+    return check_outputs(c, e);
 }
 
 /* Two libraries read their environment before main runs, so a choice means starting again, once. OpenBLAS older than

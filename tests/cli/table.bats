@@ -160,7 +160,7 @@ attacks:
   sigma V: {spectrum: v}
 rows:
   TransFormer: {recipe: tiny.yaml, seeds: [0, 1], curve: by length}
-  long: {recipe: tiny.yaml, set: [epochs=4], seeds: [0, 1], curve: by length}
+  long: {recipe: tiny.yaml, set: [epochs=40], seeds: [0, 1], curve: by length}
   SpecFormer: {recipe: tiny.yaml, set: [msvp.lambda=1e-3], seeds: [0, 1]}
   idle: {recipe: tiny.yaml, set: [msvp.lambda=1e-9], seeds: [0, 1], attacks: [clean, "sigma Q", "sigma V"]}
   one branch: {recipe: tiny.yaml, set: ["msvp.lambda=0,0,1e-9"], seeds: [0], attacks: [clean, "sigma Q", "sigma V"]}
@@ -212,7 +212,7 @@ END
     altered "p of SpecFormer above the frontier, CIFAR-10, FGSM is" '.orderings[1].p *= 1.01'
     altered "high of SpecFormer above the frontier" '.orderings[1].high += 0.001'
     altered "p_holm of SpecFormer is" '.orderings[0].p_holm = 0.01'
-    altered "is called held at p" '.orderings[0].verdict = "held"'
+    altered "is called 'held' at p" '.orderings[0].verdict = "held"'
     altered "seeds of " '.orderings[2].seeds = 3'
     bad 1 "run.json: is no table of vitrine" -- table --check "$(ls s/cells/*/run/run.json | head -n 1)"
     bad 1 "nothing.json" -- table --check nothing.json

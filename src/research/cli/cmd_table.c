@@ -254,6 +254,11 @@ static vt_status merge_caches(const job *j, const vt_cli *c, vt_err *e) {
     const char *from, *dirs[LIST_MOST];
     int n;
     VT_TRY(collect_option_values(c, "merge", dirs, &n, e));
+    for (int i = 0; i < n; i++) {
+        bool there;
+        VT_TRY(vt_cache_look(dirs[i], &there, e));
+        if (!there) return vt_fail(e, VT_E_USAGE, "%s: is no cache of vitrine table", dirs[i]);
+    }
     VT_TRY(vt_plan_primary_in(&j->plan, dirs, n, e));
     VT_TRY(vt_cache_make(j->ask.out, e));
     for (int i = 0; (from = vt_cli_nth(c, "merge", i)); i++) {
@@ -300,6 +305,8 @@ static vt_status build_table(job *j, const vt_cli *c, vt_err *e) {
     if (c->team && vt_cli_has(c, "merge"))
         return vt_fail(e, VT_E_USAGE, "--merge is the work of one process, but %d were started: leave mpirun out",
                        c->team->size);
+    if (vt_cli_has(c, "merge") && vt_cli_has(c, "dry-run"))
+        return vt_fail(e, VT_E_USAGE, "--dry-run runs nothing, --merge takes cells over: give one of them");
     if (vt_cli_has(c, "merge")) {
         VT_TRY(parse(j, c, e)); /* a manifest that is wrong takes nothing over */
         VT_TRY(merge_caches(j, c, e));
@@ -319,6 +326,11 @@ static vt_status build_table(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
+    const char *const instead = vt_cli_has(c, "published") ? "published" : vt_cli_has(c, "check") ? "check" : NULL;
+    if (instead && c->n_positional)
+        return vt_fail(e, VT_E_USAGE, "--%s is instead of a manifest, but %s is given", instead, c->positional[0]);
+    if (!vt_cli_has(c, "published") && (vt_cli_has(c, "claims") || vt_cli_has(c, "number")))
+        return vt_fail(e, VT_E_USAGE, "--%s is of --published", vt_cli_has(c, "claims") ? "claims" : "number");
     if (vt_cli_get(c, "published")) return show_published(c, e);
     if (vt_cli_get(c, "check")) return vt_table_check(vt_cli_get(c, "check"), stdout, e);
     static job j;

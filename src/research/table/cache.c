@@ -301,7 +301,7 @@ static vt_status copy_tree(const char *to, const char *from, int depth, int64_t 
     vt_status s = d ? VT_OK : vt_fail(e, VT_E_IO, "%s: cannot be read: %s", from, strerror(errno));
     for (struct dirent *x; s == VT_OK && (x = readdir(d));) {
         if (!strcmp(x->d_name, ".") || !strcmp(x->d_name, "..")) continue;
-        if (to && !depth && !strcmp(x->d_name, "done.json")) continue;
+        if (to && ((!depth && !strcmp(x->d_name, "done.json")) || vt_file_is_temporary(x->d_name))) continue;
         if ((to && !vt_path(a, to, x->d_name)) || !vt_path(b, from, x->d_name) || depth > 8)
             s = vt_fail(e, VT_E_IO, "%s: path is too long", from);
         else
@@ -329,16 +329,21 @@ static vt_status merge_cell(const char *to, const char *from, const char *hash, 
     }
     vt_status s = vt_cell_look(to, hash, key, &here, e);
     if (s == VT_OK) s = vt_cell_look(from, hash, key, &there, e);
+    bool take = s == VT_OK && here != VT_CELL_DONE && there == VT_CELL_DONE;
+    int lock = -1;
+    if (take) s = vt_cell_begin(to, hash, key, &lock, e);
     json_decref(key);
-    if (s != VT_OK || here == VT_CELL_DONE || there != VT_CELL_DONE) return s;
-    VT_TRY(vt_cell_path(a, to, hash, NULL, e));
-    VT_TRY(vt_cell_path(b, from, hash, NULL, e));
-    VT_TRY(copy_tree(a, b, 0, &again, e));
-    VT_TRY(vt_cell_path(a, to, hash, "done.json", e));
-    VT_TRY(vt_cell_path(b, from, hash, "done.json", e));
-    VT_TRY(copy_file(a, b, e));
-    ++*n;
-    return VT_OK;
+    if (!take || s != VT_OK) return s;
+    s = vt_cell_path(a, to, hash, NULL, e);
+    if (s == VT_OK) s = vt_cell_path(b, from, hash, NULL, e);
+    if (s == VT_OK) vt_file_tidy(a, 2); /* of a merge that was killed */
+    if (s == VT_OK) s = copy_tree(a, b, 0, &again, e);
+    if (s == VT_OK) s = vt_cell_path(a, to, hash, "done.json", e);
+    if (s == VT_OK) s = vt_cell_path(b, from, hash, "done.json", e);
+    if (s == VT_OK) s = copy_file(a, b, e);
+    vt_cell_release(lock);
+    *n += s == VT_OK;
+    return s;
 }
 
 vt_status vt_cache_merge(const char *to, const char *from, int *n, vt_err *e) {

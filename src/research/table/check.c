@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A table's JSON checked by what it holds of every seed: values, intervals and p computed anew. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
@@ -17,10 +18,10 @@ typedef struct check {
     int numbers, wrong;
 } check;
 
-/* What a cell holds of its seeds: percent right, or a singular value. */
+/* What a cell holds of its seeds: percent right, or a singular value; and images that are right. */
 typedef struct seeds {
-    int n;
-    int64_t images, id[SEEDS];
+    int n, wanted; /* that are there; all */
+    int64_t images, id[SEEDS], right[SEEDS], all[SEEDS];
     double value[SEEDS];
 } seeds;
 
@@ -39,8 +40,9 @@ static seeds read_seeds(const json_t *cell) {
     const json_t *list = json_object_get(cell, "seeds"), *item;
     for (size_t i = 0; (item = json_array_get(list, i)) && s.n < SEEDS; i++) {
         const json_t *right = json_object_get(item, "right"), *sigma = json_object_get(item, "sigma_max");
+        if (s.wanted < SEEDS) s.all[s.wanted++] = integer_field(item, "seed");
         if (!json_is_number(right) && !json_is_number(sigma)) continue; /* not there yet */
-        s.id[s.n] = integer_field(item, "seed");
+        s.id[s.n] = integer_field(item, "seed"), s.right[s.n] = json_integer_value(right);
         s.value[s.n++] = right ? 100 * json_number_value(right) / (double)s.images : json_number_value(sigma);
     }
     return s;
@@ -56,32 +58,54 @@ static const json_t *cell_at(const check *c, const char *row, const char *data, 
     return NULL;
 }
 
-/* Compares o's number under key (null: none) with `want` (NaN: none) and counts it in c->numbers; if they differ,
- * counts it in c->wrong and prints a line that names `what`. */
+/* Counts one more statement; if it is wrong, counts that and prints a printf'ed line. */
+__attribute__((format(printf, 3, 4))) static void judge(check *c, bool right, const char *format, ...) {
+    va_list ap;
+    c->numbers++;
+    if (right) return;
+    c->wrong++;
+    fprintf(c->out, "%s: ", c->path);
+    va_start(ap, format);
+    vfprintf(c->out, format, ap);
+    va_end(ap);
+    fputc('\n', c->out);
+}
+
+/* Compares o's number under key (null: none) with `want` (NaN: none); what: of what it is. */
 static void check_number(check *c, const json_t *o, const char *key, double want, const char *what) {
     const json_t *stored = json_object_get(o, key);
     double got = json_is_number(stored) ? json_number_value(stored) : NAN;
-    c->numbers++;
-    if ((!isfinite(want) && isnan(got)) || fabs(got - want) <= TOLERANCE * fmax(1, fabs(want))) return;
-    c->wrong++;
-    fprintf(c->out, "%s: %s of %s is %.10g, the seeds give %.10g\n", c->path, key, what, got, want);
+    bool right = (!isfinite(want) && isnan(got)) || fabs(got - want) <= TOLERANCE * fmax(1, fabs(want));
+    judge(c, right, "%s of %s is %.10g, the seeds give %.10g", key, what, got, want);
 }
 
-/* Checks value and interval of a cell; a cell of times holds no seeds and is skipped. */
+/* Checks counts, value, interval and difference of a cell, and that it is the only one of its place; a cell of times
+ * holds no seeds and is skipped. */
 static void check_cell(check *c, const json_t *cell) {
     char what[300];
     seeds s = read_seeds(cell);
+    bool counts = !strcmp(text_field(cell, "kind"), "accuracy");
+    const json_t *published = json_object_get(cell, "published");
     double mean = s.n ? 0 : NAN, low = NAN, high = NAN, p;
-    if (!strcmp(text_field(cell, "kind"), "time")) return; /* it holds no seeds */
-    for (int i = 0; i < s.n; i++) mean += s.value[i] / s.n;
-    if (!strcmp(text_field(cell, "kind"), "accuracy") && s.n)
-        vt_wilson(llround(mean / 100 * (double)s.images), s.images, &low, &high);
-    if (!strcmp(text_field(cell, "kind"), "sigma_max") && s.n > 1)
-        vt_mean_interval(s.value, s.n, 0, &mean, &low, &high, &p);
     snprintf(what, sizeof what, "%s, %s, %s", text_field(cell, "row"), text_field(cell, "data"),
              text_field(cell, "attack"));
+    judge(c, cell_at(c, text_field(cell, "row"), text_field(cell, "data"), text_field(cell, "attack")) == cell,
+          "%s is there twice", what);
+    if (!strcmp(text_field(cell, "kind"), "time")) return; /* it holds no seeds */
+    for (int i = 0; i < s.n && counts; i++) {
+        bool possible =
+            s.right[i] >= 0 && s.right[i] <= s.images && s.value[i] == 100.0 * (double)s.right[i] / (double)s.images;
+        judge(c, possible, "%s, seed %lld: no such number of %lld images can be right", what, (long long)s.id[i],
+              (long long)s.images);
+        if (!possible) return;
+    }
+    for (int i = 0; i < s.n; i++) mean += s.value[i] / s.n;
+    if (counts && s.n) vt_wilson(llround(mean / 100 * (double)s.images), s.images, &low, &high);
+    if (!strcmp(text_field(cell, "kind"), "sigma_max") && s.n > 1)
+        vt_mean_interval(s.value, s.n, 0, &mean, &low, &high, &p);
     check_number(c, cell, "value", mean, what), check_number(c, cell, "low", low, what),
         check_number(c, cell, "high", high, what);
+    check_number(c, cell, "difference", mean - (json_is_number(published) ? json_number_value(published) : NAN), what);
 }
 
 /* The value of seed `id`; NULL: none. */
@@ -96,66 +120,135 @@ static seeds seeds_of_row(const check *c, const json_t *o, const char *row, cons
     return read_seeds(cell_at(c, row, text_field(o, "data"), attack));
 }
 
-/* points [SEEDS]: differences of the ordering's rows, seed by seed; returns how many seeds are common. */
-static int seed_differences(const check *c, const json_t *o, double *points) {
+/* What an ordering's rows have in common. */
+typedef struct gaps {
+    int n, wanted; /* common seeds that are there; all */
+    int64_t lead;  /* images that more are right above, over the seeds that count */
+    double points[SEEDS];
+} gaps;
+
+/* Compares an ordering's rows seed by seed. The lead: over all common seeds; of networks that are `one` pair, of the
+ * first, or without a common seed of the first of each, which n then counts. */
+static gaps seed_gaps(const check *c, const json_t *o, bool one) {
     seeds a = seeds_of_row(c, o, text_field(o, "above"), text_field(o, "attack")),
           b = seeds_of_row(c, o, text_field(o, "below"), text_field(o, "attack"));
-    int n = 0;
+    gaps g = {0};
+    for (int i = 0; i < a.wanted; i++)
+        for (int k = 0; k < b.wanted; k++) g.wanted += a.all[i] == b.all[k];
     for (int i = 0; i < a.n; i++)
-        if (seed_value(&b, a.id[i])) points[n++] = a.value[i] - *seed_value(&b, a.id[i]);
-    return n;
+        for (int k = 0; k < b.n; k++) {
+            if (a.id[i] != b.id[k]) continue;
+            if (!g.n || !one) g.lead += a.right[i] - b.right[k];
+            g.points[g.n++] = a.value[i] - b.value[k];
+        }
+    if (!g.n && a.n && b.n) g.lead = a.right[0] - b.right[0], g.points[g.n++] = a.value[0] - b.value[0];
+    if (one && g.n) g.n = g.wanted = 1;
+    return g;
 }
 
-/* Sets points [SEEDS] to row above minus the lines through `rows`, at its own value in column `at`, for each seed that
- * all of them have; returns how many. 0 for more than ROWS rows. */
-static int frontier_differences(const check *c, const json_t *o, const json_t *rows, double *points) {
+/* Sets the points of g to row above minus the lines through `rows`, at its own value in column `at`, for each seed that
+ * all of them have and the lines reach; n 0 for more than ROWS rows. */
+static gaps line_gaps(const check *c, const json_t *o, const json_t *rows, bool one) {
     const char *attack = text_field(o, "attack"), *at = text_field(o, "at");
     seeds x = seeds_of_row(c, o, text_field(o, "above"), at), y = seeds_of_row(c, o, text_field(o, "above"), attack);
-    int n = 0, count = (int)json_array_size(rows);
-    for (int s = 0; s < x.n && count <= ROWS; s++) {
+    const int count = (int)json_array_size(rows);
+    gaps g = {.wanted = one};
+    for (int s = 0; s < y.wanted && count <= ROWS && !(one && g.n); s++) {
+        const double *to = seed_value(&x, y.all[s]), *from = seed_value(&y, y.all[s]);
         vt_table_point line[ROWS];
-        bool there = seed_value(&y, x.id[s]) != NULL;
-        for (int i = 0; i < count && there; i++) {
+        bool there = to && from, wanted = !one;
+        for (int i = 0; i < count; i++) {
             const char *row = json_string_value(json_array_get(rows, (size_t)i));
             seeds u = seeds_of_row(c, o, row ? row : "", at), v = seeds_of_row(c, o, row ? row : "", attack);
-            there = seed_value(&u, x.id[s]) && seed_value(&v, x.id[s]);
-            if (there) line[i] = (vt_table_point){*seed_value(&u, x.id[s]), *seed_value(&v, x.id[s])};
+            const double *px = seed_value(&u, y.all[s]), *py = seed_value(&v, y.all[s]);
+            bool listed = false;
+            for (int k = 0; k < v.wanted; k++) listed = listed || v.all[k] == y.all[s];
+            wanted = wanted && listed, there = there && px && py;
+            if (there) line[i] = (vt_table_point){*px, *py};
         }
-        if (there) points[n++] = *seed_value(&y, x.id[s]) - vt_table_on_lines(line, count, x.value[s]);
+        g.wanted += wanted;
+        double on_line = there ? vt_table_on_lines(line, count, *to) : NAN;
+        if (!isnan(on_line)) g.points[g.n++] = *from - on_line;
     }
-    return n;
+    return g;
 }
 
-/* Computes one comparison anew and checks its numbers; returns p for Holm's correction, NaN: none. */
-static double check_ordering(check *c, const json_t *o) {
+/* Computes one comparison anew and checks its numbers; returns p for Holm's correction, NaN: none. *whole: a primary
+ * comparison has all its seeds. */
+static double check_ordering(check *c, const json_t *o, bool *whole) {
     char what[400];
-    double points[SEEDS], mean = NAN, low = NAN, high = NAN, p = NAN;
+    double mean = NAN, low = NAN, high = NAN, p = NAN;
     const json_t *frontier = json_object_get(o, "frontier");
-    int64_t images = integer_field(o, "images");
-    int n = json_array_size(frontier) ? frontier_differences(c, o, frontier, points) : seed_differences(c, o, points);
-    if (n > 1 || (n && json_array_size(frontier))) {
-        vt_mean_interval(points, n, 100.0 / (double)images, &mean, &low, &high, &p);
-    } else if (integer_field(o, "seeds")) { /* two networks: what is right under one of them alone decides */
-        int64_t a = integer_field(o, "for"), b = integer_field(o, "against");
+    const bool lines = json_array_size(frontier) > 0, one = json_is_true(json_object_get(o, "fixed"));
+    const char *rows[] = {text_field(o, "above"), text_field(o, "below")};
+    const int64_t images = integer_field(o, "images"), a = integer_field(o, "for"), b = integer_field(o, "against");
+    gaps g = lines ? line_gaps(c, o, frontier, one) : seed_gaps(c, o, one);
+    *whole = g.n >= g.wanted || !json_is_true(json_object_get(o, "primary"));
+    snprintf(what, sizeof what, "%s above %s, %s, %s", rows[0], lines ? "the frontier" : rows[1], text_field(o, "data"),
+             text_field(o, "attack"));
+    for (int i = 0; i < 2; i++)
+        judge(c, cell_at(c, rows[i], text_field(o, "data"), text_field(o, "attack")) != NULL, "%s: row %s has no cell",
+              what, rows[i]);
+    if (g.n > 1 || (g.n && lines)) {
+        vt_mean_interval(g.points, g.n, 100.0 / (double)images, &mean, &low, &high, &p);
+    } else if (g.n) { /* two networks: what is right under one of them alone decides */
         vt_paired_interval(b, a, images, VT_Z_TWO_SIDED, &low, &high);
         mean = 100.0 * (double)(a - b) / (double)images, low *= 100, high *= 100;
         p = vt_mcnemar_exact(a, b).two_sided;
-        n = 1;
     }
-    snprintf(what, sizeof what, "%s above %s, %s, %s", text_field(o, "above"),
-             json_array_size(frontier) ? "the frontier" : text_field(o, "below"), text_field(o, "data"),
-             text_field(o, "attack"));
-    check_number(c, o, "seeds", n, what);
+    if (g.n && !lines)
+        judge(c, a >= 0 && b >= 0 && a + b <= images * g.n && a - b == g.lead,
+              "for - against of %s is %lld - %lld, the seeds give %lld more", what, (long long)a, (long long)b,
+              (long long)g.lead);
+    check_number(c, o, "seeds", g.n, what);
     check_number(c, o, "points", mean, what), check_number(c, o, "low", low, what),
         check_number(c, o, "high", high, what);
     check_number(c, o, "p", p, what);
     return p;
 }
 
+/* [low, high] of an ordering's published range under key; NaN: it has none. */
+static void range_field(const json_t *o, const char *key, double *low, double *high) {
+    const json_t *r = json_object_get(o, key);
+    *low = json_array_size(r) ? json_number_value(json_array_get(r, 0)) : NAN;
+    *high = json_array_size(r) ? json_number_value(json_array_get(r, 1)) : NAN;
+}
+
+/* Checks an ordering's verdict by its corrected p, as orderings.c decides. Which published differences lie inside of
+ * the interval the file does not hold, only their range: "within" needs that the two overlap. */
+static void check_verdict(check *c, const json_t *o, double p, bool whole) {
+    const char *is = text_field(o, "verdict"), *must;
+    const bool lines = json_array_size(json_object_get(o, "frontier")) > 0;
+    double points = json_number_value(json_object_get(o, "points")), low = json_number_value(json_object_get(o, "low")),
+           high = json_number_value(json_object_get(o, "high")), least, most;
+    const json_t *gap = json_object_get(o, "published_gap");
+    range_field(o, "published_comparable", &least, &most);
+    bool smaller = json_is_number(json_object_get(o, "high")) && json_number_value(gap) > 0 &&
+                   high < (isnan(least) ? json_number_value(gap) : least),
+         within = !strcmp(is, "within the published range") && low <= most && high >= least;
+    if (isnan(p) || !whole)
+        must = vt_table_verdict_name(VT_TABLE_ABSENT);
+    else if (*text_field(o, "untested"))
+        must = vt_table_verdict_name(VT_TABLE_UNTESTED);
+    else if (!lines && !integer_field(o, "for") && !integer_field(o, "against"))
+        must = vt_table_verdict_name(VT_TABLE_IDENTICAL);
+    else if (p <= VT_TABLE_ALPHA && points != 0)
+        must = vt_table_verdict_name(points > 0 ? VT_TABLE_HELD : VT_TABLE_CONTRADICTED);
+    else
+        must = smaller  ? vt_table_verdict_name(VT_TABLE_SMALLER)
+               : within ? is
+                        : vt_table_verdict_name(VT_TABLE_UNDECIDED);
+    judge(c, !strcmp(is, must), "%s above %s, %s, is called '%s' at p %.3g, must be '%s'", text_field(o, "above"),
+          lines ? "the frontier" : text_field(o, "below"), text_field(o, "attack"), is, p, must);
+    judge(c, json_is_true(json_object_get(o, "smaller_than_published")) == smaller,
+          "smaller_than_published of %s above %s, %s, must be %s", text_field(o, "above"), text_field(o, "below"),
+          text_field(o, "attack"), smaller ? "true" : "false");
+}
+
 /* Checks p_holm of the primary comparisons, which stand first (all, if none is marked), by Holm's correction of p (of
- * each ordering); others must have none. Checks held and contradicted by the sign of points and that p, or their own.
- * Counts as check_number does; false: no memory. */
-static bool check_family(check *c, const json_t *orderings, const double *p) {
+ * each ordering); others must have none. Checks the verdicts by that p, or their own; whole: check_ordering's. False:
+ * no memory. */
+static bool check_family(check *c, const json_t *orderings, const double *p, const bool *whole) {
     size_t n = json_array_size(orderings), family = 0;
     double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own;
     bool any = false;
@@ -169,15 +262,8 @@ static bool check_family(check *c, const json_t *orderings, const double *p) {
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(orderings, i);
         double q = isnan(p[i]) ? NAN : i < family ? adjusted[i] : p[i];
-        bool held = !strcmp(text_field(o, "verdict"), "held"),
-             against = !strcmp(text_field(o, "verdict"), "contradicted");
-        double points = json_number_value(json_object_get(o, "points"));
         check_number(c, o, "p_holm", i < family ? q : NAN, text_field(o, "above"));
-        c->numbers++;
-        if ((!held && !against) || (q <= VT_TABLE_ALPHA && (points > 0) == held)) continue;
-        c->wrong++;
-        fprintf(c->out, "%s: %s above %s, %s, is called %s at p %.3g\n", c->path, text_field(o, "above"),
-                text_field(o, "below"), text_field(o, "attack"), text_field(o, "verdict"), q);
+        check_verdict(c, o, q, whole[i]);
     }
     free(adjusted);
     return true;
@@ -185,24 +271,27 @@ static bool check_family(check *c, const json_t *orderings, const double *p) {
 
 vt_status vt_table_check(const char *path, FILE *out, vt_err *e) {
     json_t *o;
-    VT_TRY(vt_json_file(&o, path, (size_t)256 << 20, NULL, e));
+    vt_err why = {0};
+    VT_TRY(vt_json_file(&o, path, (size_t)256 << 20, &why, e));
+    if (!o) return vt_fail(e, VT_E_FORMAT, "%s", why.text);
     const json_t *orderings = json_object_get(o, "orderings"), *item;
     check c = {.cells = json_object_get(o, "cells"), .out = out, .path = path};
     size_t n = json_array_size(orderings);
     double *p = calloc(n + 1, sizeof *p);
+    bool *all = calloc(n + 1, sizeof *all);
     if (!json_is_array(c.cells) || !json_is_array(orderings) || !json_array_size(c.cells)) {
-        json_decref(o), free(p);
+        json_decref(o), free(p), free(all);
         return vt_fail(e, VT_E_FORMAT, "%s: is no table of vitrine (NAME.json below table's --out)", path);
     }
     for (size_t i = 0; (item = json_array_get(c.cells, i)); i++) check_cell(&c, item);
-    for (size_t i = 0; p && (item = json_array_get(orderings, i)); i++) p[i] = check_ordering(&c, item);
-    const bool whole = p && check_family(&c, orderings, p);
-    vt_status s = whole ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    for (size_t i = 0; p && all && (item = json_array_get(orderings, i)); i++) p[i] = check_ordering(&c, item, &all[i]);
+    const bool room = p && all && check_family(&c, orderings, p, all);
+    vt_status s = room ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
     if (s == VT_OK && c.wrong)
         s = vt_fail(e, VT_E_FORMAT, "%s: %d of %d numbers are not what its seeds give", path, c.wrong, c.numbers);
     if (s == VT_OK)
         fprintf(out, "%s: %zu cells and %zu comparisons: all %d numbers are what the seeds give\n", path,
                 json_array_size(c.cells), n, c.numbers);
-    json_decref(o), free(p);
+    json_decref(o), free(p), free(all);
     return s;
 }

@@ -311,6 +311,7 @@ static bool check_rows(vt_oddities *f, const vt_published *p) {
 vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_published *claims, vt_err *e) {
     bool ok = true, cells = p->unit == VT_PERCENT && vt_published_key(p, "attack") >= 0;
     *f = (vt_oddities){0};
+    if (cells && claims) VT_TRY(vt_claims_known(p, claims, e));
     for (size_t k = 0; ok && cells && k < sizeof orders / sizeof *orders; k++)
         ok = check_attack_order(f, p, &orders[k]);
     if (cells) ok = ok && check_batches(f, p) && check_granularity(f, p) && check_rows(f, p) && vt_check_sweep(f, p);

@@ -46,6 +46,8 @@ bool vt_oddity_cell(vt_oddity *f, int cell);
 /* Returns buf: cell i's values of keys, the empty ones left out: "Table 4, adversarial, ViT-S". */
 const char *vt_published_place(const vt_published *p, int i, const char *const *keys, char *buf, size_t size);
 
+/* VT_E_USAGE for a claim of which the published numbers have no column. */
+vt_status vt_claims_known(const vt_published *p, const vt_published *claims, vt_err *e);
 /* Adds findings on the text's mean leads and on "best among all". False: no memory. */
 bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *claims);
 /* Adds findings on sweeps of penalties (lambda_q, lambda_k, lambda_v) against the main tables. False: no memory. */

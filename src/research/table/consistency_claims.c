@@ -83,6 +83,18 @@ static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *
     return false;
 }
 
+vt_status vt_claims_known(const vt_published *p, const vt_published *c, vt_err *e) {
+    for (int i = 0; i < c->n; i++) {
+        mean m = {0};
+        add_leads(&m, p, key_text(c, i, "method"), key_text(c, i, "training"), key_text(c, i, "tables"),
+                  key_text(c, i, "attack"));
+        if (!m.n)
+            return vt_fail(e, VT_E_USAGE, "%s:%d: %s has no number of its method, training, tables and attack", c->path,
+                           c->cells[i].line, p->path);
+    }
+    return VT_OK;
+}
+
 /* Adds a finding on claim i, the mean lead of a method: a note if it holds. False: no memory. */
 static bool check_headline(vt_oddities *f, const vt_published *p, const vt_published *c, int i) {
     mean m = {0};

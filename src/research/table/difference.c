@@ -43,11 +43,18 @@ static void difference_over_seeds(vt_difference *d, const double *points) {
     vt_mean_interval(points, d->seeds, 100.0 / (double)d->images, &d->points, &d->low, &d->high, &d->p);
 }
 
+bool vt_table_fixed(const vt_table *t, int a, const int *rows, int n) {
+    bool fixed = t->m->rows[a].checkpoint != NULL;
+    for (int i = 0; i < n; i++) fixed = fixed && t->m->rows[rows[i]].checkpoint;
+    return fixed;
+}
+
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack) {
     const vt_table_cell *x = vt_table_at(t, a, data, attack), *y = vt_table_at(t, b, data, attack);
     pairs p = match_seeds(t, a, b, x, y);
     double points[PAIRS];
     vt_difference d = {.points = NAN, .low = NAN, .high = NAN, .p = NAN};
+    if (p.n && vt_table_fixed(t, a, &b, 1)) p.n = 1;
     if (!p.n || !same_images(x, y)) return d;
     d.seeds = p.n, d.images = x->total;
     for (int i = 0; i < p.n; i++) {
@@ -74,7 +81,8 @@ double vt_table_on_lines(vt_table_point *p, int n, double x) {
     int i = 1;
     qsort(p, (size_t)n, sizeof *p, by_x);
     while (i < n - 1 && x > p[i].x) i++;
-    double run = p[i].x - p[i - 1].x;
+    double run = p[i].x - p[i - 1].x, all = p[n - 1].x - p[0].x;
+    if (!(all > 0) || x < p[0].x - all || x > p[n - 1].x + all) return NAN;
     return run > 0 ? p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / run : (p[i - 1].y + p[i].y) / 2;
 }
 
@@ -94,7 +102,8 @@ vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n
                        .images = vt_table_at(t, a, data, attack)->total};
     double points[PAIRS];
     vt_table_point *line = calloc((size_t)n, sizeof *line);
-    for (int s = 0; line && s < t->m->rows[a].n_seeds && d.seeds < PAIRS; s++) {
+    int most = vt_table_fixed(t, a, rows, n) ? 1 : PAIRS;
+    for (int s = 0; line && s < t->m->rows[a].n_seeds && d.seeds < most; s++) {
         uint64_t seed = t->m->rows[a].seeds[s];
         double x = value_of_seed(t, a, data, at, seed), y = value_of_seed(t, a, data, attack, seed);
         for (int i = 0; i < n; i++)
@@ -102,8 +111,9 @@ vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n
                                        value_of_seed(t, rows[i], data, attack, seed)};
         bool there = !isnan(x + y);
         for (int i = 0; i < n; i++) there = there && !isnan(line[i].x + line[i].y);
-        if (!there) continue;
-        points[d.seeds++] = y - vt_table_on_lines(line, n, x);
+        double on_line = there ? vt_table_on_lines(line, n, x) : NAN;
+        if (isnan(on_line)) continue;
+        points[d.seeds++] = y - on_line;
         d.outside += x < line[0].x || x > line[n - 1].x;
     }
     free(line);

@@ -8,30 +8,54 @@
 
 /* ---- penalties that did nothing ---- */
 
-/* Is row b row a without the words "msvp..." of its recipe? false for checkpoints and for rows with set_for. */
-static bool without_penalty(const vt_manifest *m, int a, int b) {
-    const vt_manifest_row *x = &m->rows[a], *y = &m->rows[b];
-    int at = 0, penalties = 0;
-    if (!x->recipe || !y->recipe || strcmp(x->recipe, y->recipe) || x->set_for || y->set_for) return false;
-    for (int i = 0; i < x->set.n; i++) {
-        if (!strncmp(x->set.word[i], "msvp.", 5))
-            penalties++;
-        else if (at >= y->set.n || strcmp(x->set.word[i], y->set.word[at++]))
-            return false;
+/* Returns the recipe of a row's training on data set d, all keys set; NULL: a checkpoint. */
+static const char *recipe_of(const vt_table *t, int row, int d) {
+    for (int i = 0; i < t->plan->n; i++) {
+        const vt_plan_cell *c = &t->plan->cells[i];
+        if (c->train && c->row == row && c->data == d) return c->recipe;
     }
-    return penalties && at == y->set.n;
+    return NULL;
 }
 
-/* Has row a's penalty a weight for a branch (q, k or v)? "msvp.lambda=A" is for all three, "A,B,C" one each; true
- * without such a word, when the recipe's own counts. */
-static bool is_branch_penalised(const vt_manifest_row *a, char branch) {
-    const char *list = NULL;
-    for (int i = 0; i < a->set.n; i++)
-        if (!strncmp(a->set.word[i], "msvp.lambda=", 12)) list = a->set.word[i] + 12; /* the last one counts */
-    if (!list) return true;                                                           /* the recipe's own */
-    if (strchr(list, ',') && branch != 'q') list = strchr(list, ',') + 1;
-    if (strchr(list, ',') && branch == 'v') list = strchr(list, ',') + 1;
-    return strtod(list, NULL) > 0;
+/* Returns the next line of a recipe that is neither of its section msvp nor its name or seed; NULL: the end. *n: its
+ * bytes. */
+static const char *line_of_rest(const char *at, size_t *n) {
+    for (bool inside = false; *at; at += *n + (at[*n] == '\n')) {
+        *n = strcspn(at, "\n");
+        if (*at != ' ') inside = !strncmp(at, "msvp:", 5);
+        if (!inside && strncmp(at, "name:", 5) && strncmp(at, "seed:", 5)) return at;
+    }
+    return NULL;
+}
+
+/* Is row b row a without its penalty, on data set d? */
+static bool without_penalty(const vt_table *t, int a, int b, int d) {
+    const char *x = recipe_of(t, a, d), *y = recipe_of(t, b, d), *p = t->m->rows[a].init, *q = t->m->rows[b].init;
+    size_t n = 0, k = 0;
+    if (!x || !y || !strstr(x, "\nmsvp:") || strstr(y, "\nmsvp:") || (p && q ? strcmp(p, q) != 0 : p != q))
+        return false;
+    while ((x = line_of_rest(x, &n)) && (y = line_of_rest(y, &k)) && n == k && !memcmp(x, y, n))
+        x += n + (x[n] == '\n'), y += k + (y[k] == '\n');
+    return !x && !line_of_rest(y, &k);
+}
+
+/* Has the penalty of a recipe a weight for a branch (q, k or v)? */
+static bool is_branch_penalised(const char *recipe, char branch) {
+    double q = 0, k = 0, v = 0;
+    sscanf(strstr(recipe, "\nmsvp:"), "\nmsvp: lambda: %lf,%lf,%lf", &q, &k, &v);
+    return (branch == 'q' ? q : branch == 'k' ? k : v) > 0;
+}
+
+/* Sets with, without to the means of two rows' cells over their common seeds; false: there is none. */
+static bool common_means(const vt_table *t, int a, int b, int d, int c, double *with, double *without) {
+    const vt_table_cell *x = vt_table_at(t, a, d, c), *y = vt_table_at(t, b, d, c);
+    int n = 0;
+    *with = *without = 0;
+    for (int i = 0; i < x->seeds && x->value; i++)
+        for (int k = 0; k < y->seeds && y->value; k++)
+            if (t->m->rows[a].seeds[i] == t->m->rows[b].seeds[k] && !isnan(x->value[i] + y->value[k]))
+                *with += x->value[i], *without += y->value[k], n++;
+    return n > 0;
 }
 
 enum { LEAST = 5 }; /* percent: below it a target counts as not moved */
@@ -42,17 +66,17 @@ typedef struct effect {
     char list[400];     /* of the still ones, ", sigma Q by -4.1 %" */
 } effect;
 
-/* Returns the effect of row a's penalty on its targets (sigma_max columns) on data set d, against row b without it;
- * targets 0: no such column is there in both. */
+/* Returns the effect of row a's penalty on its targets (sigma_max columns) on data set d, against row b without it,
+ * over the seeds of both; targets 0: there are none. */
 static effect measure_effect(const vt_table *t, int a, int b, int d) {
     const vt_manifest *m = t->m;
     effect x = {0};
     size_t used = 0;
     for (int c = 0; c < m->n_attacks; c++) {
-        const vt_table_cell *with = vt_table_at(t, a, d, c), *plain = vt_table_at(t, b, d, c);
-        if (with->kind != VT_CELL_SIGMA || !with->done || !plain->done) continue;
-        if (!is_branch_penalised(&m->rows[a], m->attacks[c].spectrum[0])) continue;
-        double change = 100 * (with->mean / plain->mean - 1);
+        double with, without;
+        if (!m->attacks[c].spectrum || !common_means(t, a, b, d, c, &with, &without)) continue;
+        if (!is_branch_penalised(recipe_of(t, a, d), m->attacks[c].spectrum[0])) continue;
+        double change = 100 * (with / without - 1);
         x.mean += (change - x.mean) / ++x.targets;
         if (fabs(change) >= LEAST || used >= sizeof x.list) continue;
         x.still++;
@@ -68,7 +92,7 @@ static bool is_idle(const effect *x) { return x->targets && fabs(x->mean) < LEAS
 static bool is_idle_row(const vt_table *t, int a, int d) {
     for (int b = 0; b < t->m->n_rows; b++) {
         effect x = {0};
-        if (b != a && without_penalty(t->m, a, b)) x = measure_effect(t, a, b, d);
+        if (b != a && without_penalty(t, a, b, d)) x = measure_effect(t, a, b, d);
         if (is_idle(&x)) return true;
     }
     return false;
@@ -82,7 +106,7 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
         for (int b = 0; b < m->n_rows; b++)
             for (int d = 0; d < m->n_data && a != b; d++) {
                 effect x = {0};
-                if (without_penalty(m, a, b)) x = measure_effect(t, a, b, d);
+                if (without_penalty(t, a, b, d)) x = measure_effect(t, a, b, d);
                 if ((!x.still && !is_idle(&x)) || k--) continue;
                 if (!is_idle(&x))
                     snprintf(buf, size,

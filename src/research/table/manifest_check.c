@@ -2,6 +2,7 @@
 /* What the schema of a manifest cannot say: that names exist, paths lie beside it, and keys agree with each other. */
 #include "research/table/manifest.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,14 @@ static vt_status check_names(const vt_manifest *m, vt_manifest_kind which, const
     return VT_OK;
 }
 
+/* VT_E_USAGE for recipe keys that the manifest's own decide: the seed, which would change nothing. */
+static vt_status check_set(const vt_words *w, const char *where, vt_err *e) {
+    for (int i = 0; i < w->n; i++)
+        if (!strncmp(w->word[i], "seed=", 5))
+            return vt_fail(e, VT_E_USAGE, "%s: set has '%.40s': seeds are the key seeds", where, w->word[i]);
+    return VT_OK;
+}
+
 /* VT_E_USAGE for an option that the manifest's own keys decide. Options are passed to the command that makes a cell
  * after its own words, and the last one counts: one that repeats a key would make the table state what was not
  * measured. */
@@ -132,6 +141,7 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
     VT_TRY(check_options(&r->options, where, e));
     VT_TRY(check_options(&r->init_options, where, e));
+    VT_TRY(check_set(&r->set, where, e));
     VT_TRY(check_names(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
     VT_TRY(check_names(m, VT_MANIFEST_DATA, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
@@ -146,6 +156,7 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, x->key, where, NULL, e));
         vt_words w = {0};
         vt_status s = vt_manifest_words(m, &w, x, e);
+        if (s == VT_OK) s = check_set(&w, where, e);
         free(w.word);
         VT_TRY(s);
     }
@@ -170,6 +181,9 @@ static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
                            m->orderings.word[i]);
         VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, above, m->path, NULL, e));
         VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, below, m->path, NULL, e));
+        if (!strcmp(above, below))
+            return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' compares a row with itself", m->path,
+                           m->orderings.word[i]);
     }
     return VT_OK;
 }
@@ -275,16 +289,36 @@ static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_
     return VT_OK;
 }
 
+/* VT_E_USAGE if an earlier primary comparison is the same one, in either direction: the correction would count it
+ * twice. */
+static vt_status refuse_repeated(const vt_manifest *m, int i, vt_err *e) {
+    const vt_manifest_primary *p = &m->primary[i];
+    for (int k = 0; k < i; k++) {
+        const vt_manifest_primary *q = &m->primary[k];
+        if (p->at >= 0 || q->at >= 0 || p->column != q->column || p->data != q->data) continue;
+        if ((p->above == q->above && p->rows[0] == q->rows[0]) || (p->above == q->rows[0] && p->rows[0] == q->above))
+            return vt_fail(e, VT_E_USAGE, "%s: primary %s compares what primary %s does", m->path, p->name, q->name);
+    }
+    return VT_OK;
+}
+
 /* Checks a calibration and sets its indices and rows (data: 0 if there is one alone). VT_E_USAGE, VT_E_MEMORY. */
 static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration *c, vt_err *e) {
-    char where[400], *end;
+    char where[400];
     snprintf(where, sizeof where, "%.300s: calibration %.60s", m->path, c->name);
     if (!c->row_names.n || !c->points.n == !c->column_name)
         return vt_fail(e, VT_E_USAGE, "%s needs rows, and either a column or points", where);
-    for (int i = 0; i < c->points.n; i++)
-        if (strtod(c->points.pair[i].value, &end), *end || end == c->points.pair[i].value)
-            return vt_fail(e, VT_E_USAGE, "%s: the point %.40s is '%.40s', must be a number", where,
-                           c->points.pair[i].key, c->points.pair[i].value);
+    double at, last = -INFINITY, score;
+    for (int i = 0; i < c->points.n; last = at, i++) {
+        const char *key = c->points.pair[i].key, *value = c->points.pair[i].value;
+        if (!vt_parse_real(value, &score))
+            return vt_fail(e, VT_E_USAGE, "%s: the point %.40s is '%.40s', must be a number", where, key, value);
+        if (!vt_parse_real(key, &at) || !(at > last))
+            return vt_fail(e, VT_E_USAGE,
+                           "%s: the points must be numbers in ascending order, but '%.40s' is not above "
+                           "the one before it",
+                           where, key);
+    }
     if (!c->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
     if (c->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, c->data_name, where, &c->data, e));
     if (c->column_name) VT_TRY(accuracy_column(m, c->column_name, where, &c->column, e));
@@ -314,8 +348,9 @@ static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_er
 vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
     if (!m->name ||
         strspn(m->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(m->name) ||
-        *m->name == '.')
-        return vt_fail(e, VT_E_USAGE, "%s: name must be a word of letters, digits, '.', '_' and '-'", m->path);
+        *m->name == '.' || !strcmp(m->name, "cache"))
+        return vt_fail(e, VT_E_USAGE, "%s: name must be a word of letters, digits, '.', '_' and '-', and not cache",
+                       m->path);
     static const char *const needed[] = {"data", "attacks", "rows"};
     for (int i = 0; i < 3; i++)
         if (!vt_yaml_get(m->tree, needed[i])) return vt_fail(e, VT_E_USAGE, "%s: has no %s", m->path, needed[i]);
@@ -324,6 +359,7 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
         snprintf(where, sizeof where, "%.300s: data %.60s", m->path, m->data[i].name);
         if (!m->data[i].path) return vt_fail(e, VT_E_USAGE, "%s has no path", where);
         VT_TRY(check_options(&m->data[i].options, where, e));
+        VT_TRY(check_set(&m->data[i].set, where, e));
     }
     for (int i = 0; i < m->n_attacks; i++) {
         const vt_manifest_attack *a = &m->attacks[i];
@@ -336,6 +372,7 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
     for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
     for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
     for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
+    for (int i = 0; i < m->n_primary; i++) VT_TRY(refuse_repeated(m, i, e));
     VT_TRY(resolve_path(m, &m->published_file, e));
     VT_TRY(resolve_path(m, &m->claims_file, e));
     for (int i = 0; i < m->n_calibrations; i++) VT_TRY(check_calibration(m, &m->calibrations[i], e));

@@ -44,22 +44,22 @@ static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
     return VT_OK;
 }
 
-/* Whether the primary family already has this comparison, in either direction. */
-static bool is_primary(const vt_table *t, const vt_table_ordering *o) {
+/* Whether this comparison is there already, in either direction: two subjects of one block have the same one. */
+static bool is_there(const vt_table *t, const vt_table_ordering *o) {
     for (int i = 0; i < t->n_orderings; i++) {
         const vt_table_ordering *p = &t->orderings[i];
-        if (p->primary && !p->primary->frontier_names.n && p->data == o->data && p->attack == o->attack &&
+        if (!(p->primary && p->primary->frontier_names.n) && p->data == o->data && p->attack == o->attack &&
             ((p->above == o->above && p->below == o->below) || (p->above == o->below && p->below == o->above)))
             return true;
     }
     return false;
 }
 
-/* Appends a comparison, unless a cell of it is not wanted or it is in the primary family; VT_E_MEMORY. */
+/* Appends a comparison, unless a cell of it is not wanted or it is there already; VT_E_MEMORY. */
 static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
     if (!vt_table_at(t, o.above, o.data, o.attack)->wanted || !vt_table_at(t, o.below, o.data, o.attack)->wanted)
         return VT_OK;
-    if (!o.primary && is_primary(t, &o)) return VT_OK;
+    if (!o.primary && is_there(t, &o)) return VT_OK;
     if (!vt_grow(&t->orderings, (size_t)t->n_orderings, sizeof o)) return vt_manifest_no_memory(t->m, e);
     t->orderings[t->n_orderings++] = o;
     return VT_OK;
@@ -145,6 +145,7 @@ static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
             all = all && vt_manifest_seeded(t->m, p->rows[i], p->column, t->m->rows[p->above].seeds[s]);
         wanted += all;
     }
+    if (p && wanted && vt_table_fixed(t, p->above, p->rows, p->n_rows)) wanted = 1;
     return o->d.seeds < wanted;
 }
 

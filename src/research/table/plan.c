@@ -2,13 +2,10 @@
 #include "research/table/plan.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "attacks/attack.h"
-#include "eval/certifier.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -25,7 +22,7 @@ static vt_status override_path(const vt_plan *p, const char *word, char **paths,
     for (int i = 0; i < p->m->n_data; i++) {
         const char *name = p->m->data[i].name;
         if (strlen(name) != (size_t)(cut - word) || strncmp(name, word, strlen(name))) continue;
-        free(paths[i]);
+        if (paths[i]) return vt_fail(e, VT_E_USAGE, "--data %.80s: its data set is given twice", word);
         paths[i] = strdup(cut + 1);
         return paths[i] ? VT_OK : vt_manifest_no_memory(p->m, e);
     }
@@ -139,136 +136,17 @@ static vt_status add_cell(vt_plan *p, const vt_plan_cell *c, vt_err *e) {
     return vt_manifest_no_memory(p->m, e);
 }
 
-/* c->lacks: the sentence on the first missing file, with its source if the manifest names one. */
-static void note_missing_file(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path) {
-    const char *slash = strrchr(path, '/'), *source = NULL;
-    for (int i = 0; i < p->m->sources.n && !source; i++)
-        if (!strcmp(p->m->sources.pair[i].key, slash ? slash + 1 : path)) source = p->m->sources.pair[i].value;
-    if (!*c->lacks)
-        snprintf(c->lacks, sizeof c->lacks, "%s %.60s: %.160s does not exist%s%.200s%s", what, name, path,
-                 source ? " (from " : "", source ? source : "", source ? ")" : "");
-}
-
-/* JSON array of the words. */
-static json_t *words_json(const vt_words *w) {
-    json_t *list = json_array();
-    for (int i = 0; i < w->n; i++) json_array_append_new(list, json_string(w->word[i]));
-    return list;
-}
-
-/* hex: SHA-256 of a file; a missing one is noted in c->lacks, and hex is left as it is. */
-static vt_status hash_file(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path,
-                           char hex[65], vt_err *e) {
-    if (access(path, F_OK) == 0) return vt_sha_file(path, hex, e);
-    note_missing_file(p, c, what, name, path);
-    return VT_OK;
-}
-
-/* c->hash of the key, if JSON has had its memory since `before` (vt_json_refused); VT_E_MEMORY. */
-static vt_status hash_key(const vt_plan *p, vt_plan_cell *c, size_t before, vt_err *e) {
-    c->key = vt_json_whole(c->key, before);
-    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : vt_manifest_no_memory(p->m, e);
-}
-
-/* Sets hex to the hash of the row's initial checkpoint, from an earlier cell that starts from the same file; left as it
- * is without one, or if it is missing, which c->lacks then says. */
-static vt_status hash_init(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_err *e) {
-    const vt_manifest_row *r = &p->m->rows[c->row];
-    for (int i = 0; r->init && i < p->n; i++) {
-        const char *init = p->m->rows[p->cells[i].row].init;
-        const char *known = json_string_value(json_object_get(p->cells[i].key, "init"));
-        if (!known || !init || strcmp(init, r->init)) continue;
-        snprintf(hex, 65, "%s", known);
-        return VT_OK;
-    }
-    return r->init ? hash_file(p, c, "initial checkpoint of", r->name, r->init, hex, e) : VT_OK;
-}
-
-/* Sets c->key and hash by what determines a training or timing, but for the machine; c->recipe, and tflop and disk if
- * they can be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for the recipe. */
-static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
-    const vt_manifest_row *r = &p->m->rows[c->row];
-    const vt_plan_data *d = &p->data[c->data];
-    char init[65] = "";
-    VT_TRY(vt_plan_recipe(p, c, e));
-    VT_TRY(hash_init(p, c, init, e));
-    if (!d->train) note_missing_file(p, c, "data", p->m->data[c->data].name, d->path);
-    if (*c->lacks) return VT_OK;
-    size_t before = vt_json_refused();
-    c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
-                       "watched", d->images->hash, "init", init, "init options", words_json(&r->init_options));
-    if (c->key && c->timed) {
-        json_object_set_new(c->key, "kind", json_string("time"));
-        json_object_set_new(c->key, "steps", json_integer(c->timed));
-    }
-    return hash_key(p, c, before, e);
-}
-
-/* Sets c->key and hash by what determines an evaluation, its model by a training's key or a file's hash; tflop and disk
- * if they can be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for norm or attack. */
-static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
-    const vt_manifest_row *r = &p->m->rows[c->row];
-    const vt_manifest_attack *a = &p->m->attacks[c->attack];
-    const vt_plan_data *d = &p->data[c->data];
-    char weights[65] = "", id[sizeof((vt_attack *)0)->id] = "";
-    VT_TRY(vt_plan_evaluation(p, c, e));
-    if (c->model < 0) VT_TRY(hash_file(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
-    if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
-    if (!d->images) note_missing_file(p, c, "data", p->m->data[c->data].name, d->path);
-    vt_norm norm = VT_LINF;
-    if (a->norm && !vt_norm_find(a->norm, &norm))
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the norm '%.40s', must be linf, l2, l1 or l0", p->m->path,
-                       a->name, a->norm);
-    if (a->spec) {
-        vt_attack parsed;
-        vt_err why = {0};
-        if (vt_attack_parse(&parsed, a->spec, norm, &why) != VT_OK)
-            return vt_fail(e, VT_E_USAGE, "%s: attack %s: %s", p->m->path, a->name, why.text);
-        snprintf(id, sizeof id, "%s", parsed.id);
-        vt_attack_free(&parsed);
-    }
-    vt_certifier proof = {0};
-    vt_err why = {0};
-    if (a->certify && vt_certifier_parse(&proof, a->certify, &why) != VT_OK)
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s: %s", p->m->path, a->name, why.text);
-    char method[sizeof proof.id];
-    snprintf(method, sizeof method, "%s", proof.id), vt_certifier_free(&proof);
-    if (*c->lacks) return VT_OK;
-    size_t before = vt_json_refused();
-    c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o}", "kind", "evaluate", "weights", weights,
-                       "trained", c->model >= 0 ? p->cells[c->model].hash : "", "which",
-                       c->model >= 0 && r->weights ? r->weights : "last", "data", d->images->hash, "images",
-                       d->of[c->attack].key, "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "",
-                       "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
-                       words_json(&p->m->data[c->data].options));
-    if (*method) json_object_set_new(c->key, "certify", json_string(method));
-    return hash_key(p, c, before, e);
-}
-
-/* Sets c->key and hash by what determines the singular values of weights, and c->tflop and disk: about nothing. A
- * missing file: no key, c->lacks names it, VT_OK. */
-static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
-    const vt_manifest_row *r = &p->m->rows[c->row];
-    char weights[65] = "";
-    c->tflop = 0, c->disk = 1e5;
-    if (c->model < 0) VT_TRY(hash_file(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
-    if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
-    if (*c->lacks) return VT_OK;
-    size_t before = vt_json_refused();
-    c->key = json_pack("{s:s,s:s,s:s,s:s,s:o}", "kind", "spectrum", "weights", weights, "trained",
-                       c->model >= 0 ? p->cells[c->model].hash : "", "which",
-                       c->model >= 0 && r->weights ? r->weights : "last", "options", words_json(&r->options));
-    return hash_key(p, c, before, e);
-}
-
-/* VT_E_USAGE unless each attack's eps is a number above 0. */
+/* VT_E_USAGE unless each attack's eps is a number above 0, of linf at most 1. */
 static vt_status check_eps(const vt_manifest *m, vt_err *e) {
     for (int i = 0; i < m->n_attacks; i++) {
-        double v;
-        const char *text = m->attacks[i].eps;
-        if (text && (!vt_parse_real(text, &v) || !(v > 0)))
+        double v = 1;
+        const vt_manifest_attack *a = &m->attacks[i];
+        if (a->eps && (!vt_parse_real(a->eps, &v) || !(v > 0)))
             return vt_fail(e, VT_E_USAGE, "%s: attack %s has eps '%.40s', must be above 0, like 8/255", m->path,
-                           m->attacks[i].name, text);
+                           a->name, a->eps);
+        if (v > 1 && (!a->norm || !strcmp(a->norm, "linf")))
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s has eps %s, but linf eps is in pixel units, at most 1",
+                           m->path, a->name, a->eps);
     }
     return VT_OK;
 }
@@ -282,7 +160,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     for (int a = 0; a < m->n_attacks; a++)
         any = any || (vt_manifest_has(m, row, data, a) && vt_manifest_seeded(m, row, a, seed) && !m->attacks[a].steps);
     if (m->rows[row].recipe && any) {
-        vt_status s = training_key(p, &c, e);
+        vt_status s = vt_plan_key(p, &c, e);
         model = p->n;
         VT_TRY(add_cell(p, &c, e));
         VT_TRY(s);
@@ -298,7 +176,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
                            .timed = timed,
                            .spectrum = m->attacks[a].spectrum != NULL,
                            .tflop = NAN};
-        vt_status s = timed ? training_key(p, &c, e) : c.spectrum ? spectrum_key(p, &c, e) : evaluation_key(p, &c, e);
+        vt_status s = vt_plan_key(p, &c, e);
         VT_TRY(add_cell(p, &c, e));
         VT_TRY(s);
     }

@@ -90,6 +90,9 @@ void vt_plan_command_free(char **words);
 void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
 
 /* ---- for plan*.c ---- */
+/* Sets c->key and hash by what determines the cell, but for the machine; c->recipe of what is trained; tflop and disk
+ * if they can be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for the recipe, norm or attack. */
+vt_status vt_plan_key(const vt_plan *p, vt_plan_cell *c, vt_err *e);
 /* Sets the canonical recipe, the work (TFLOP) and disk (bytes) of a training or timing; the costs stay as they are if
  * the data's shape is unknown. VT_E_USAGE names row and data. */
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);

@@ -36,7 +36,10 @@ static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe
     VT_TRY(set_all(r, &row->set, e));
     if (row->set_for) VT_TRY(set_node(r, vt_yaml_get(row->set_for, p->m->data[c->data].name), e));
     VT_TRY(vt_recipe_set(r, seed, e));
-    return vt_recipe_resolve(r, e);
+    VT_TRY(vt_recipe_resolve(r, e));
+    if (!r->probe.images && row->weights && !strcmp(row->weights, "best"))
+        return vt_fail(e, VT_E_USAGE, "weights is best, but probe.images is 0: no epoch is known to be the best");
+    return VT_OK;
 }
 
 /* d, *count: the training images' shape, classes and number, declared or read; false if one is unknown. */

@@ -134,7 +134,7 @@ static vt_status check_unit(const vt_published *p, vt_err *e) {
 static vt_status parse(vt_published *p, size_t n, vt_err *e) {
     int number = 0;
     if (memchr(p->text, 0, n)) return vt_fail(e, VT_E_USAGE, "%s: holds a NUL character", p->path);
-    for (char *line = p->text, *end = p->text + n; line < end;) {
+    for (char *line = p->text + 3 * !strncmp(p->text, "\xEF\xBB\xBF", 3), *end = p->text + n; line < end;) {
         size_t len = strcspn(line, "\n");
         char *next = line + len + 1;
         line[len] = 0, number++;

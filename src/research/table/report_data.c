@@ -84,6 +84,8 @@ static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
                   "low", vt_json_real(o->d.low), "high", vt_json_real(o->d.high), "p", vt_json_real(o->d.p), "p_holm",
                   vt_json_real(o->corrected ? o->adjusted : NAN), "outside", o->d.outside);
     if (p && p->at >= 0) json_object_set_new(j, "at", json_string(t->m->attacks[p->at].name));
+    if (vt_table_fixed(t, o->above, p ? p->rows : &o->below, p ? p->n_rows : 1))
+        json_object_set_new(j, "fixed", json_true());
     json_object_set_new(j, "untested", o->untested ? json_string(o->untested) : json_null());
     json_object_set_new(j, "published_range", range_json(&o->all));
     json_object_set_new(j, "published_comparable", range_json(&o->comparable));

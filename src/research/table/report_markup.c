@@ -15,7 +15,9 @@ static void tex_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, co
     if (c->wanted) {
         fprintf(f, c->best ? "\\textbf{%s}" : "%s", isnan(c->mean) ? "--" : vt_table_value(c, mean));
         if (*vt_table_interval(c, interval)) fprintf(f, " {\\scriptsize%s}", interval);
-        if (c->done > 1) fprintf(f, " {\\scriptsize\\{%.1f--%.1f\\}}", c->least, c->most);
+        if (c->done > 1)
+            fprintf(f, c->kind == VT_CELL_SIGMA ? " {\\scriptsize\\{%.3f--%.3f\\}}" : " {\\scriptsize\\{%.1f--%.1f\\}}",
+                    c->least, c->most);
     }
     fputs(" & ", f);
     if (c->wanted && c->published >= 0) {
@@ -88,7 +90,9 @@ static void html_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, i
     if (c->wanted) {
         fprintf(f, c->best ? "<b>%s</b>" : "%s", vt_table_value(c, mean));
         if (*vt_table_interval(c, interval)) fprintf(f, " <small>%s</small>", interval);
-        if (c->done > 1) fprintf(f, " <small>{%.2f to %.2f}</small>", c->least, c->most);
+        if (c->done > 1)
+            fprintf(f, c->kind == VT_CELL_SIGMA ? " <small>{%.3f to %.3f}</small>" : " <small>{%.2f to %.2f}</small>",
+                    c->least, c->most);
     }
     if (c->wanted && c->published >= 0) {
         fprintf(f, "<br/><small>published %.2f", t->published->cells[c->published].value);

@@ -252,6 +252,33 @@ static vt_status check_comparable(const vt_table *t, vt_err *e) {
     return VT_OK;
 }
 
+/* VT_E_USAGE unless `key` is a column of the published file that holds `value`; where: what names them. */
+static vt_status check_place(const vt_table *t, const char *where, const char *key, const char *value, vt_err *e) {
+    const vt_published *p = t->published;
+    if (vt_published_key(p, key) < 0)
+        return vt_fail(e, VT_E_USAGE, "%s: %s has '%.40s', which is no column of %s", t->m->path, where, key, p->path);
+    for (int i = 0; i < p->n; i++)
+        if (!strcmp(vt_published_at(p, i, key), value)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: %s has the %.40s '%.60s', which is not in %s", t->m->path, where, key, value,
+                   p->path);
+}
+
+/* VT_E_USAGE unless the columns of the published file that the manifest and its rows name are there, and hold what they
+ * are said to be. */
+static vt_status check_places(const vt_table *t, vt_err *e) {
+    const vt_manifest *m = t->m;
+    char where[80];
+    if (m->table) VT_TRY(check_place(t, "the manifest", "table", m->table, e));
+    for (int i = 0; i < m->match.n; i++)
+        VT_TRY(check_place(t, "match", m->match.pair[i].key, m->match.pair[i].value, e));
+    for (int r = 0; r < m->n_rows; r++)
+        for (int i = 0; i < m->rows[r].published.n; i++) {
+            snprintf(where, sizeof where, "row %s", m->rows[r].name);
+            VT_TRY(check_place(t, where, m->rows[r].published.pair[i].key, m->rows[r].published.pair[i].value, e));
+        }
+    return VT_OK;
+}
+
 /* Sets t->published and t->odd from the manifest's published file, if it names one, and claims. VT_E_USAGE if a file
  * cannot be read or `comparable` names no backbone of it. */
 static vt_status open_published(vt_table *t, vt_err *e) {
@@ -259,6 +286,7 @@ static vt_status open_published(vt_table *t, vt_err *e) {
     if (!t->m->published_file) return VT_OK;
     VT_TRY(vt_published_open(&t->published, t->m->published_file, e));
     VT_TRY(check_comparable(t, e));
+    VT_TRY(check_places(t, e));
     vt_status s = t->m->claims_file ? vt_published_open(&claims, t->m->claims_file, e) : VT_OK;
     if (s == VT_OK) s = vt_published_check(&t->odd, t->published, claims, e);
     vt_published_close(claims);

@@ -34,8 +34,8 @@ typedef struct vt_table_cell {
 } vt_table_cell;
 
 /* How much more is right under row A than under row B. Two common seeds or more: the unit is the seed (a training,
- * drawn anew), the interval Student's over the differences of the seeds. One, or none (then the first seed of each):
- * these two networks, the unit is the image, the interval Tango's and the test McNemar's. */
+ * drawn anew), the interval Student's over the differences of the seeds. One, none (then the first seed of each), or
+ * two checkpoints: these two networks, the unit is the image, the interval Tango's and the test McNemar's. */
 typedef struct vt_difference {
     int seeds;             /* compared; 0: nothing could be */
     int64_t images;        /* of each */
@@ -112,14 +112,17 @@ int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int
 
 /* Row a minus row b in one column; seeds is 0 if nothing can be compared. */
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack);
+/* Whether row a and all of rows [n] are checkpoints: networks that no seed draws anew, so that one seed is enough. */
+bool vt_table_fixed(const vt_table *t, int a, const int *rows, int n);
 /* A point of a frontier: percent right in column `at`, and in the column that is compared. */
 typedef struct vt_table_point {
     double x, y;
 } vt_table_point;
-/* Value at x of the lines through the points [n], n >= 2, sorted by x here; the end lines go on beyond them. */
+/* Value at x of the lines through the points [n], n >= 2, sorted by x here; the end lines go on beyond them by as much
+ * as the points span, NaN from there on, and where they span nothing. */
 double vt_table_on_lines(vt_table_point *p, int n, double x);
 /* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the
- * same seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */
+ * same seed (vt_table_on_lines). Seeds that lack a cell, or that the lines do not reach, are left out. */
 vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n, int data, int attack, int at);
 /* Of a calibration: the grid's best value, and whether it is a maximum inside the grid; name NULL: cells are missing.
  */
