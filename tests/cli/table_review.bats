@@ -61,6 +61,19 @@ missing() {
     missing 2
 }
 
+@test "an index is its shards" {
+    place
+    mv hub/model.safetensors hub/part.safetensors
+    st_header hub/part.safetensors | jq '{weight_map: (del(.__metadata__) | map_values("part.safetensors"))}' >hub/model.safetensors.index.json
+    manifest "$FGSM" "rows:" "  shards: {checkpoint: hub/model.safetensors.index.json}"
+    good table t.yaml --out o
+    missing 0
+    good table t.yaml --out o # the ledgers answer their cells
+    printf '\0' | dd of=hub/part.safetensors bs=1 seek=$(($(stat -c %s hub/part.safetensors) - 1)) conv=notrunc status=none
+    missing 2
+    good table t.yaml --out o
+}
+
 @test "two checkpoints are two networks, however many seeds attack them" {
     place
     for seeds in 0 "0, 1, 2, 3"; do

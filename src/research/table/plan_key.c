@@ -9,8 +9,11 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/opt.h"
+#include "checkpoint/onnx_file.h"
 #include "eval/certifier.h"
+#include "graph/onnx.h"
 #include "research/table/plan.h"
+#include "tensors/tensors.h"
 
 /* c->lacks: the sentence on the first missing file, with its source if the manifest names one. */
 static void note_missing_file(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path) {
@@ -67,6 +70,29 @@ static vt_status add_file(json_t *files, const char *name, const char *path, vt_
     return VT_OK;
 }
 
+/* files["weights"] = SHA-256 of an ONNX file with its external data, or of the shards that an index names, as ledgers
+ * have it; nothing for other files, whose own hash it is. */
+static vt_status add_weights(json_t *files, const char *path, vt_err *e) {
+    char hex[65];
+    const char *end = strrchr(path, '.');
+    vt_onnx *m;
+    vt_tensors *st;
+    vt_sha sha;
+    if (vt_is_onnx(path)) {
+        VT_TRY(vt_onnx_open(&m, path, e));
+        vt_sha_begin(&sha), vt_onnx_hash(m, &sha), vt_sha_end(&sha, hex);
+        vt_onnx_close(m);
+    } else if (end && !strcmp(end, ".json")) {
+        VT_TRY(vt_weights_open(&st, path, NULL, e));
+        vt_weights_sha(st, hex);
+        vt_tensors_close(st);
+    } else {
+        return VT_OK;
+    }
+    json_object_set_new(files, "weights", json_string(hex));
+    return VT_OK;
+}
+
 /* Adds to a key, as "files", what else decides how the checkpoint (NULL: none) and the images are read: the files of
  * configuration beside it, and those that options name. A key without any stays as it was before there was this. */
 static vt_status add_files(json_t *key, const char *checkpoint, const vt_words *a, const vt_words *b, vt_err *e) {
@@ -80,6 +106,7 @@ static vt_status add_files(json_t *key, const char *checkpoint, const vt_words *
     for (size_t i = 0; checkpoint && s == VT_OK && i < sizeof beside / sizeof *beside; i++)
         if (snprintf(path, sizeof path, "%.*s%s", folder, checkpoint, beside[i]) < (int)sizeof path)
             s = add_file(files, beside[i], path, e);
+    if (checkpoint && s == VT_OK) s = add_weights(files, checkpoint, e);
     for (int k = 0; k < 2; k++)
         for (int i = 0; lists[k] && s == VT_OK && i < lists[k]->n; i++) {
             const char *word = lists[k]->word[i], *value = strchr(word, '=');

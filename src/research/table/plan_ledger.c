@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "eval/header.h"
-#include "tensors/tensors.h"
 #include "research/table/plan.h"
 
 /* VT_E_FORMAT: the ledger is no answer to its cell, because `what` must be `must` but is `is`. */
@@ -56,26 +55,16 @@ static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err 
     return h->exhaustive ? fail_mismatch(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
-/* Sets hex to the hash of an index's shards, as ledgers have it (a checkpoint's key holds that of the index file);
- * fails if they cannot be opened. */
-static vt_status hash_shards(const char *path, char hex[65], vt_err *e) {
-    vt_tensors *st;
-    VT_TRY(vt_weights_open(&st, path, NULL, e));
-    vt_weights_sha(st, hex);
-    vt_tensors_close(st);
-    return VT_OK;
-}
-
 /* VT_E_FORMAT unless the weights' hash is the training's or the checkpoint's; VT_OK, unchecked, if the training was
  * removed. */
 static vt_status check_weights(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const char *is = l->header->weights;
     const vt_plan_cell *trained = c->model >= 0 ? &p->cells[c->model] : NULL;
     char must[65] = "";
-    snprintf(must, sizeof must, "%s", text_field(c->key, "weights"));
+    const char *all = text_field(json_object_get(c->key, "files"), "weights"); /* with shards or external data */
+    snprintf(must, sizeof must, "%s", *all ? all : text_field(c->key, "weights"));
     if (trained && trained->state != VT_CELL_DONE) return VT_OK; /* it was removed: there is nothing to compare with */
     if (trained) VT_TRY(vt_cell_sha(p->out, trained->hash, vt_plan_weights(p, c), must, e));
-    if (!trained && strcmp(must, is)) VT_TRY(hash_shards(p->m->rows[c->row].checkpoint, must, e));
     return check_equal_text(l, "the weights' SHA-256", must, is, e);
 }
 
