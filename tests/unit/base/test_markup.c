@@ -30,6 +30,7 @@ static void test_security_12_tex(void **state) {
 
 static void test_security_12_md(void **state) {
     (void)state;
+    gives(vt_md, "~s~ $m$ &lt; \xE4\xB8\xAD\xE2\x80\xAE \xFF", "\\~s\\~ \\$m\\$ \\&lt; \xE4\xB8\xAD? ?");
     gives(vt_md, "a|b <img> ![x](u) `c` *d* _e_ \\", "a\\|b \\<img\\> !\\[x\\](u) \\`c\\` \\*d\\* \\_e\\_ \\\\");
     gives(vt_md, "one\n# two", "one?# two");
     gives(vt_md_code, "pgd:steps=3", "`pgd:steps=3`");
