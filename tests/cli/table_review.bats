@@ -197,6 +197,8 @@ missing() {
     done
     altered "is called 'held' at p 0.674, must be 'undecided'" '.orderings[1].verdict = "held"'
     altered "is called 'undecided' at p nan, must be 'not there'" '.orderings[2].verdict = "undecided"'
+    altered "has a seed twice" '(.cells[] | select(.attack == "PGD-20").seeds[].seed) = 3'
+    altered "seed 0: no such" '(.cells[].seeds[]? | select(.seed == 0).right?) = 9007199254740993'
     bad 1 "nowhere.json" "No such file" -- table --check nowhere.json
     echo '{"cells": [NaN]}' >a.json
     bad 1 "a.json is no JSON: invalid token near 'NaN'" -- table --check a.json

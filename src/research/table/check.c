@@ -31,8 +31,11 @@ static const char *text_field(const json_t *o, const char *key) {
     return s ? s : "";
 }
 
-/* The integer under key, 0 if there is none. */
-static int64_t integer_field(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+/* The integer under key, 0 if there is none; at most 2^40 to either side, so that sums of them do not overflow. */
+static int64_t integer_field(const json_t *o, const char *key) {
+    const int64_t v = json_integer_value(json_object_get(o, key)), most = (int64_t)1 << 40;
+    return v < -most ? -most : v > most ? most : v;
+}
 
 /* What a cell holds of its seeds that are finished, at most SEEDS. */
 static seeds read_seeds(const json_t *cell) {
@@ -42,7 +45,7 @@ static seeds read_seeds(const json_t *cell) {
         const json_t *right = json_object_get(item, "right"), *sigma = json_object_get(item, "sigma_max");
         if (s.wanted < SEEDS) s.all[s.wanted++] = integer_field(item, "seed");
         if (!json_is_number(right) && !json_is_number(sigma)) continue; /* not there yet */
-        s.id[s.n] = integer_field(item, "seed"), s.right[s.n] = json_integer_value(right);
+        s.id[s.n] = integer_field(item, "seed"), s.right[s.n] = integer_field(item, "right");
         s.value[s.n++] = right ? 100 * json_number_value(right) / (double)s.images : json_number_value(sigma);
     }
     return s;
@@ -99,6 +102,10 @@ static void check_cell(check *c, const json_t *cell) {
               (long long)s.images);
         if (!possible) return;
     }
+    bool twice = false;
+    for (int i = 0; i < s.wanted; i++)
+        for (int k = 0; k < i; k++) twice = twice || s.all[i] == s.all[k];
+    judge(c, !twice, "%s has a seed twice", what);
     for (int i = 0; i < s.n; i++) mean += s.value[i] / s.n;
     if (counts && s.n) vt_wilson(llround(mean / 100 * (double)s.images), s.images, &low, &high);
     if (!strcmp(text_field(cell, "kind"), "sigma_max") && s.n > 1)
@@ -137,7 +144,7 @@ static gaps seed_gaps(const check *c, const json_t *o, bool one) {
         for (int k = 0; k < b.wanted; k++) g.wanted += a.all[i] == b.all[k];
     for (int i = 0; i < a.n; i++)
         for (int k = 0; k < b.n; k++) {
-            if (a.id[i] != b.id[k]) continue;
+            if (a.id[i] != b.id[k] || g.n == SEEDS) continue;
             if (!g.n || !one) g.lead += a.right[i] - b.right[k];
             g.points[g.n++] = a.value[i] - b.value[k];
         }
@@ -182,6 +189,7 @@ static double check_ordering(check *c, const json_t *o, bool *whole) {
     const bool lines = json_array_size(frontier) > 0, one = json_is_true(json_object_get(o, "fixed"));
     const char *rows[] = {text_field(o, "above"), text_field(o, "below")};
     const int64_t images = integer_field(o, "images"), a = integer_field(o, "for"), b = integer_field(o, "against");
+    const bool possible = a >= 0 && b >= 0 && a + b <= images;
     gaps g = lines ? line_gaps(c, o, frontier, one) : seed_gaps(c, o, one);
     *whole = g.n >= g.wanted || !json_is_true(json_object_get(o, "primary"));
     snprintf(what, sizeof what, "%s above %s, %s, %s", rows[0], lines ? "the frontier" : rows[1], text_field(o, "data"),
@@ -191,13 +199,13 @@ static double check_ordering(check *c, const json_t *o, bool *whole) {
               what, rows[i]);
     if (g.n > 1 || (g.n && lines)) {
         vt_mean_interval(g.points, g.n, 100.0 / (double)images, &mean, &low, &high, &p);
-    } else if (g.n) { /* two networks: what is right under one of them alone decides */
+    } else if (g.n && possible) { /* two networks: what is right under one of them alone decides */
         vt_paired_interval(b, a, images, VT_Z_TWO_SIDED, &low, &high);
         mean = 100.0 * (double)(a - b) / (double)images, low *= 100, high *= 100;
         p = vt_mcnemar_exact(a, b).two_sided;
     }
     if (g.n && !lines)
-        judge(c, a >= 0 && b >= 0 && a + b <= images * g.n && a - b == g.lead,
+        judge(c, (possible || g.n > 1) && a - b == g.lead,
               "for - against of %s is %lld - %lld, the seeds give %lld more", what, (long long)a, (long long)b,
               (long long)g.lead);
     check_number(c, o, "seeds", g.n, what);
@@ -269,29 +277,32 @@ static bool check_family(check *c, const json_t *orderings, const double *p, con
     return true;
 }
 
+vt_status vt_table_check_json(const json_t *o, const char *path, FILE *out, vt_err *e) {
+    const json_t *orderings = json_object_get(o, "orderings"), *item;
+    check c = {.cells = json_object_get(o, "cells"), .out = out, .path = path};
+    if (!json_is_array(c.cells) || !json_is_array(orderings) || !json_array_size(c.cells))
+        return vt_fail(e, VT_E_FORMAT, "%s: is no table of vitrine (NAME.json below table's --out)", path);
+    size_t n = json_array_size(orderings);
+    double *p = calloc(n + 1, sizeof *p);
+    bool *all = calloc(n + 1, sizeof *all);
+    for (size_t i = 0; (item = json_array_get(c.cells, i)); i++) check_cell(&c, item);
+    for (size_t i = 0; p && all && (item = json_array_get(orderings, i)); i++) p[i] = check_ordering(&c, item, &all[i]);
+    const bool room = p && all && check_family(&c, orderings, p, all);
+    free(p), free(all);
+    if (!room) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    if (c.wrong)
+        return vt_fail(e, VT_E_FORMAT, "%s: %d of %d numbers are not what its seeds give", path, c.wrong, c.numbers);
+    fprintf(out, "%s: %zu cells and %zu comparisons: all %d numbers are what the seeds give\n", path,
+            json_array_size(c.cells), n, c.numbers);
+    return VT_OK;
+}
+
 vt_status vt_table_check(const char *path, FILE *out, vt_err *e) {
     json_t *o;
     vt_err why = {0};
     VT_TRY(vt_json_file(&o, path, (size_t)256 << 20, &why, e));
     if (!o) return vt_fail(e, VT_E_FORMAT, "%s", why.text);
-    const json_t *orderings = json_object_get(o, "orderings"), *item;
-    check c = {.cells = json_object_get(o, "cells"), .out = out, .path = path};
-    size_t n = json_array_size(orderings);
-    double *p = calloc(n + 1, sizeof *p);
-    bool *all = calloc(n + 1, sizeof *all);
-    if (!json_is_array(c.cells) || !json_is_array(orderings) || !json_array_size(c.cells)) {
-        json_decref(o), free(p), free(all);
-        return vt_fail(e, VT_E_FORMAT, "%s: is no table of vitrine (NAME.json below table's --out)", path);
-    }
-    for (size_t i = 0; (item = json_array_get(c.cells, i)); i++) check_cell(&c, item);
-    for (size_t i = 0; p && all && (item = json_array_get(orderings, i)); i++) p[i] = check_ordering(&c, item, &all[i]);
-    const bool room = p && all && check_family(&c, orderings, p, all);
-    vt_status s = room ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
-    if (s == VT_OK && c.wrong)
-        s = vt_fail(e, VT_E_FORMAT, "%s: %d of %d numbers are not what its seeds give", path, c.wrong, c.numbers);
-    if (s == VT_OK)
-        fprintf(out, "%s: %zu cells and %zu comparisons: all %d numbers are what the seeds give\n", path,
-                json_array_size(c.cells), n, c.numbers);
-    json_decref(o), free(p), free(all);
+    vt_status s = vt_table_check_json(o, path, out, e);
+    json_decref(o);
     return s;
 }

@@ -50,6 +50,8 @@ void vt_table_html(FILE *f, const vt_table *t, const vt_table_notes *notes);
 void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes);
 /* JSON of cells with their seeds, orderings, calibrations and footer; the caller owns it. NULL: no memory. */
 json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes);
-/* Computes every value, interval and p of a table's JSON anew from its seeds' counts (--check): prints a line for
- * each that differs, and fails with VT_E_FORMAT, or one line if all agree. */
+/* Computes every value, interval, p and verdict of a table's JSON anew from its seeds' counts (--check): prints a line
+ * for each that differs, and fails with VT_E_FORMAT, or one line if all agree. */
+vt_status vt_table_check_json(const json_t *o, const char *path, FILE *out, vt_err *e);
+/* The same of a file. */
 vt_status vt_table_check(const char *path, FILE *out, vt_err *e);
