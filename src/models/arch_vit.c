@@ -129,7 +129,7 @@ static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     c->norm_pre = vt_detect_any(st, "norm_pre.", "");
     c->patch_norm = (vt_detect_any(st, "patch_embed.norm_in.", "") ? VT_PATCH_NORM_IN : 0) |
                     (vt_detect_any(st, "patch_embed.norm.", "") ? VT_PATCH_NORM_OUT : 0);
-    c->no_patch_bias = c->norm_pre && !vt_tensors_find(st, "patch_embed.proj.bias");
+    c->no_patch_bias = vt_tensors_find(st, "patch_embed.proj.weight") && !vt_tensors_find(st, "patch_embed.proj.bias");
     c->qk_norm = vt_detect_any(st, "blocks.", ".attn.q_norm.weight");
     c->factor = vt_detect_factor(st, "blocks.");
     VT_DETECT_KNOWN(src, VT_FIELD_ARCH, VT_FIELD_IMAGE, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HIDDEN,

@@ -20,6 +20,7 @@ typedef enum vt_pool {
     VT_POOL_AVG_TOKEN,
     VT_POOL_TOKENS
 } vt_pool;
+#define VT_POOL_WORDS "token|avg|all|token_avg|avg_token|tokens"
 
 /* What a distilled model answers: the mean of both heads (timm, in evaluation), or one of them. */
 typedef enum vt_dist_head { VT_DIST_MEAN, VT_DIST_CLASS, VT_DIST_DIST } vt_dist_head;

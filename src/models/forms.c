@@ -18,7 +18,7 @@
 
 /* The order of metadata. */
 static const vt_form forms[] = {
-    WORD(pool, POOL, "global_pool", "token|avg|all|token_avg|avg_token|tokens",
+    WORD(pool, POOL, "global_pool", VT_POOL_WORDS,
          "what the head reads: class token, mean of patches, of all tokens; class token and mean of patches, mean "
          "first, class tokens of several blocks"),
     COUNT(native, NATIVE, 4096, "side of the input, which the model resizes to its image itself; 0: the image's"),

@@ -28,8 +28,8 @@ typedef struct params {
 static const vt_opt opts[] = {
     VT_OPT_3("lambda", params, lambda,
              "weight of sigma_max^2 for W_Q,W_K,W_V; belongs to an optimiser and a number of steps: under sgd a "
-             "direction that "
-             "the loss leaves alone shrinks by exp(-2 lambda sum(lr) / (1 - momentum))",
+             "direction that the loss leaves alone shrinks by exp(-2 lambda sum(lr) / (1 - momentum)); with tied q and "
+             "k their one matrix has that of W_Q",
              0, 0, 1),
     VT_OPT_C("split", params, split,
              "what is penalised: heads as output rows (paper) or input columns (released code), or whole matrices",

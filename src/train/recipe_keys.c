@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "models/config.h"
 #include "train/objective.h"
 #include "train/optim.h"
 #include "train/penalty.h"
@@ -64,8 +65,10 @@ static const vt_opt model[] =
      AUTO(model, hidden, INT, 0, 1, 131072, NULL, "width of the MLP"),
      AUTO(model, classes, INT, 0, 2, 100000, NULL, "classes"),
      AUTO(model, qkv_bias, CHOICE, -1, 0, 0, "0|1|no|yes|false|true", "biases on query, key and value"),
-     AUTO(model, pool, CHOICE, -1, 0, 0, "token|avg|all|token_avg",
-          "what the head reads: the class token, the mean of the patches, that of all tokens, or class token and mean"),
+     AUTO(model, pool, CHOICE, -1, 0, 0, VT_POOL_WORDS,
+          "what the head reads: the class token, the mean of the patches, that of all tokens, class token and mean, "
+          "mean "
+          "and class token, class tokens of the last blocks"),
      BOOL(model, patch_gate, 0, "a learned factor on every input patch"),
      REAL_IF(model, drop_path, 0, 0, 0.9,
              "stochastic depth: rate at which training leaves out the last block's branches, falling in a line to 0 at "

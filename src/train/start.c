@@ -352,6 +352,30 @@ static vt_status open_init(vt_train_job *j, const vt_choices *c, vt_known_fn kno
     return VT_OK;
 }
 
+/* Fails with VT_E_USAGE if the training of checkpoint `from` read its initial checkpoint by options that are not given
+ * now, so that this would be another network; a key of model in `set` asks for one. */
+static vt_status check_same_reading(const vt_train_job *j, const vt_choices *c, const char *from, vt_err *e) {
+    char own[VT_MODEL_TEXT], text[VT_MODEL_TEXT] = "", changed[300];
+    const char *set;
+    vt_tensors *st;
+    vt_model *m;
+    for (int i = 0; (set = vt_chosen_nth(c, "set", i)); i++)
+        if (!strncmp(set, "model.", 6)) return VT_OK;
+    VT_TRY(vt_tensors_open(&st, from, e));
+    const char *stored = vt_tensors_meta(st, "model"); /* of a state; weights have it in their own metadata */
+    if (stored) snprintf(text, sizeof text, "%s", stored);
+    vt_tensors_close(st);
+    if (!*text) {
+        VT_TRY(vt_model_inspect(&m, from, &(vt_overrides){0}, e));
+        vt_train_model_text(text, sizeof text, &m->config);
+        vt_model_close(m);
+    }
+    vt_train_model_text(own, sizeof own, &j->model->config);
+    vt_recipe_diff(text, own, changed, sizeof changed);
+    if (!*changed) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s was trained with other options: %s: give these as well", from, changed);
+}
+
 /* Fails with VT_E_SHAPE if the first image of a set that is not data's is none of the model's input. */
 static vt_status check_first_images(const vt_train_job *j, vt_err *e) {
     vt_image im;
@@ -379,6 +403,7 @@ vt_status vt_train_open(vt_train_job *j, const vt_choices *c, const char *recipe
     if (probe->images && probe->split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
     VT_TRY(vt_extra_open(&j->extra, c, j->recipe, j->data, e));
     VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
+    if (!recipe && j->init) VT_TRY(check_same_reading(j, c, from, e));
     VT_TRY(check_first_images(j, e));
     j->t = (vt_train){.recipe = j->recipe,
                       .model = j->model,

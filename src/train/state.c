@@ -19,7 +19,6 @@
 #include "train/run.h"
 
 #define STATE "state.safetensors"
-#define MODEL_TEXT 1200
 enum { NUMBERS_MOST = 64 }; /* VT_RUN_NUMBERS and the sums of penalties */
 
 /* Every tensor of the state: its name in the file, and where it lives in memory. */
@@ -80,8 +79,7 @@ static int list_numbers(number out[NUMBERS_MOST], vt_run *run) {
     return n;
 }
 
-/* Writes the settings of the model that are not in the recipe: options that changed how its checkpoint was read. */
-static void model_text(char *out, size_t size, const vt_config *c) {
+void vt_train_model_text(char *out, size_t size, const vt_config *c) {
     char forms[1000];
     int n = vt_forms_text(c, forms, sizeof forms);
     snprintf(out, size, "attn-scale: %.17g\nln-eps: %.17g\n%s%s%s", c->attn_scale, c->ln_eps, n ? "forms: " : "", forms,
@@ -96,14 +94,14 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     entries l;
     number numbers[NUMBERS_MOST];
     const char *meta[2 * NUMBERS_MOST + 16];
-    char text[NUMBERS_MOST][40], step[32], model[MODEL_TEXT], kernels[128], path[VT_PATH_MAX];
+    char text[NUMBERS_MOST][40], step[32], model[VT_MODEL_TEXT], kernels[128], path[VT_PATH_MAX];
     int n = list_numbers(numbers, run);
     for (int i = 0; i < n; i++) {
         snprintf(text[i], sizeof text[i], "%a", *numbers[i].at);
         meta[2 * i] = numbers[i].key, meta[2 * i + 1] = text[i];
     }
     snprintf(step, sizeof step, "%lld", (long long)run->step);
-    model_text(model, sizeof model, &run->m->config);
+    vt_train_model_text(model, sizeof model, &run->m->config);
     vt_gemm_kernels(kernels, sizeof kernels);
     const char *more[] = {"step",         step,
                           "recipe",       run->text,
@@ -136,7 +134,8 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with @resume, or choose another @out",
                        out);
     struct stat log;
-    if (begun && !*there && vt_path(path, out, "log.jsonl") && stat(path, &log) == 0 && log.st_size > 0)
+    if (begun && !*there && vt_path(path, out, "log.jsonl") && stat(path, &log) == 0 && S_ISREG(log.st_mode) &&
+        log.st_size > 0)
         return vt_fail(e, VT_E_USAGE, "%s holds a training run without its " STATE ": choose another @out", out);
     static const char *const names[] = {"model.safetensors", "best.safetensors", STATE};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -154,14 +153,14 @@ static vt_status check_same_run(const vt_run *run, const vt_tensors *st, vt_err 
     const char *path = vt_tensors_path(st), *recipe = vt_tensors_meta(st, "recipe");
     const char *data = vt_tensors_meta(st, "data_sha256"), *version = vt_tensors_meta(st, "vitrine");
     const char *model = vt_tensors_meta(st, "model"), *watched = vt_tensors_meta(st, "watch_sha256"); /* NULL: older */
-    char changed[300], text[MODEL_TEXT];
+    char changed[300], text[VT_MODEL_TEXT];
     if (!recipe || !data || !version || !vt_tensors_meta(st, "step"))
         return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", path);
     vt_recipe_diff(recipe, run->text, changed, sizeof changed);
     if (strcmp(recipe, run->text))
         return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", path,
                        *changed ? changed : "the order of groups");
-    model_text(text, sizeof text, &run->m->config);
+    vt_train_model_text(text, sizeof text, &run->m->config);
     vt_recipe_diff(model ? model : text, text, changed, sizeof changed);
     if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", path, changed);
     if (strcmp(data, run->data_hash))
@@ -236,8 +235,8 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
 
 /* Returns what must be the same on every rank in lines "key: value", to be freed; NULL: no memory. */
 static char *identity_text(const vt_run *run) {
-    char model[MODEL_TEXT], kernels[128], *text;
-    model_text(model, sizeof model, &run->m->config);
+    char model[VT_MODEL_TEXT], kernels[128], *text;
+    vt_train_model_text(model, sizeof model, &run->m->config);
     vt_gemm_kernels(kernels, sizeof kernels);
     int n = asprintf(&text, "%simages: %s\nwatched images: %s\n%sversion: %s\nproduct kernels: %s\n", run->text,
                      run->data_hash, watch_data_hash(run), model, VT_VERSION, kernels);

@@ -44,6 +44,10 @@ vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how
 
 /* Fails with VT_E_USAGE for a checkpoint `init` whose SHA-256 does not begin with init.sha256. */
 vt_status vt_train_check_hash(const vt_recipe *r, const vt_model *init, vt_err *e);
+enum { VT_MODEL_TEXT = 1200 };
+/* out: the settings of a model that are not in its recipe: options that changed how its checkpoint was read. A line
+ * "key: value" each. */
+void vt_train_model_text(char *out, size_t size, const vt_config *c);
 /* Fails with VT_E_USAGE for a model.preset of another architecture or size than the checkpoint `init`, whose shape the
  * training takes; nothing without a preset. */
 vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err *e);

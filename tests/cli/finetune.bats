@@ -60,6 +60,37 @@ assert any((whole[k] != start[k]).any() for k in whole if k.startswith("head."))
 END
 }
 
+# Layers that want all of their gradients or none once gave a frozen tensor's to its neighbour, or crashed.
+@test "whatever tensor is frozen, the others take the step that they take anyway: every architecture, every tensor" {
+    tiny="--set dim=16 depth=2 heads=2 patch=8 image=32 classes=10"
+    good new $tiny --set distilled=1 -o dist.safetensors
+    good new $tiny --form norm_pre=1 --form registers=2 --form qk_norm=1 --form factor=layer_scale --form patch_norm=both -o registers.safetensors
+    good new convit_tiny_cifar --set dim=16 depth=3 heads=4 patch=8 --form local_blocks=2 -o convit.safetensors
+    good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 --form stage_heads=2,2 --form window=4 -o swin.safetensors
+    good new xcit_small_12_cifar --set dim=16 depth=2 heads=2 --form class_blocks=1 -o xcit.safetensors
+    good new $tiny --form pool=avg_token --form norm_first=1 -o avg_token.safetensors
+    good new $tiny --form pool=tokens --form norm_first=1 --form head_layers=2 -o tokens.safetensors
+    sed '/^model:/d' "$BATS_FILE_TMPDIR/r.yaml" >any.yaml
+    /usr/bin/python3 - "$ROOT/tools" "$VITRINE" "$BATS_FILE_TMPDIR/images" <<'END'
+import re, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from widened import load
+def step(net, out, *words):
+    subprocess.run([sys.argv[2], "train", "any.yaml", "--data", sys.argv[3], "--init", net + ".safetensors", "--out", out, "--max-steps", "1", "--threads", "1", "--set", "objective=ce", *words], check=False, stdout=subprocess.DEVNULL)
+    return {k[7:]: v for k, v in load(out + "/state.safetensors")[0].items() if k.startswith("weight.")}
+for net in ("dist", "registers", "convit", "swin", "xcit", "avg_token", "tokens"):
+    start, whole = load(net + ".safetensors")[0], step(net, net)
+    kinds = sorted({re.sub(r"\d+", "*", k) for k in whole})
+    assert len(kinds) >= 14, kinds
+    for n, kind in enumerate(kinds):
+        fits = re.compile(kind.replace(".", "[.]").replace("*", "[0-9]+") + "$")
+        frozen = step(net, f"{net}{n}", "--set", "freeze=" + kind)
+        for k in whole:
+            want = start[k].ravel() if fits.match(k) else whole[k]
+            assert (frozen[k] == want).all(), (net, kind, k)
+END
+}
+
 @test "a frozen training goes on to the same bytes, and its state holds nothing of what is frozen" {
     cd "$BATS_TEST_TMPDIR/here"
     o="--set freeze=embed,blocks.0 --set optimiser=adamw --set lr=1e-3 --set layer_decay=0.7 --set ema=0.9 --set clip=1"
@@ -196,4 +227,38 @@ END
         --extra "$ROOT/datasets/shapes10" --extra generated.npz --set extra=0.3,0.2 --set augment.flip=0.5
     vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --dry-run --extra generated.npz --set extra=0.7
     [[ $output == *"3 of each step's 10 from"*"7 from generated.npz"* ]] || fail "$output"
+}
+
+@test "forms of a checkpoint go through a training, and --from takes its options with them" {
+    tiny="--set dim=16 depth=2 heads=2 patch=8 image=32 classes=10"
+    sed '/^model:/d' "$BATS_FILE_TMPDIR/r.yaml" >any.yaml
+    data="--data $BATS_FILE_TMPDIR/images"
+    any() { # OUT OPTIONS...: a whole training
+        local out=$1
+        shift
+        vt train any.yaml $data --out "$out" --init w.safetensors --set objective=ce "$@"
+        [ "$status" = 0 ] || fail "$stderr"
+    }
+    # a patch embedding without bias gets none
+    good new $tiny --form no_patch_bias=1 -o w.safetensors
+    any bare
+    any said --set model.forms=no_patch_bias=1
+    for f in bare said; do
+        good info $f/model.safetensors
+        row "no patch bias" yes
+    done
+    # 5 x 5 positions: those of 40 pixels, not of patches that overlap in the 32 that it resizes
+    good new $tiny -o w.safetensors
+    any native --set model.image=40 --set model.native=32
+    vt eval native/model.safetensors $data --out r
+    [ "$status" = 0 ] || fail "$stderr"
+    # options that read the first checkpoint otherwise
+    any other --form post_norm=1 --form act=relu --ln-eps 1e-3
+    for f in model state; do
+        bad 2 "other/$f.safetensors was trained with other options: ln-eps (0.001 -> " "act=relu post_norm=1 -> none" -- \
+            train --from other/$f.safetensors --init w.safetensors $data --out no
+        [ ! -e no ]
+        vt train --from other/$f.safetensors --init w.safetensors $data --out again$f --form post_norm=1 --form act=relu --ln-eps 1e-3
+        cmp other/model.safetensors again$f/model.safetensors
+    done
 }

@@ -192,7 +192,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
     for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
         const vt_param *p = s->param[s->model->params.items[i].slot] = &s->model->params.items[i];
         const float *from = s->model->w + p->offset;
-        if (s->grad && !p->buffer) s->dw[p->slot] = s->grad + p->offset;
+        if (s->grad) s->dw[p->slot] = s->grad + p->offset; /* also of what is frozen: most layers want all or none */
         if (s->master) {
             s->w[p->slot] = s->master + p->offset;
             continue;
@@ -207,11 +207,13 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
     }
 }
 
-/* A transposed copy is there of the model's own floats alone. */
+/* Of what is frozen a linear layer leaves the gradient out, which is its largest work. A transposed copy is there of
+ * the model's own floats alone. */
 VT_R(vt_linear) VT_R(vt_linear_bound)(const VT_R(vt_session) *s, int slot) {
     const vt_param *p = s->param[slot];
     if (!s->w[slot]) return (VT_R(vt_linear)){0};
-    VT_R(vt_linear) l = {.w = s->w[slot], .b = s->w[slot + 1], .dw = s->dw[slot], .db = s->dw[slot + 1]};
+    VT_R(vt_linear) l = {.w = s->w[slot], .b = s->w[slot + 1], .dw = p->buffer ? NULL : s->dw[slot]};
+    if (l.b && !s->param[slot + 1]->buffer) l.db = s->dw[slot + 1];
     l.n = (int)p->shape[0], l.k = (int)(p->numel / (size_t)p->shape[0]), l.by = s->products;
 #ifndef VT_DOUBLE
     if (!s->master && s->model->wt && p->t_offset != SIZE_MAX) l.wt = s->model->wt + p->t_offset;
