@@ -490,9 +490,8 @@ vt_status vt_figure_text(char **svg, const char *title, vt_figure_draw *draw, co
 }
 
 vt_status vt_figure_save(const char *path, const char *title, vt_figure_draw *draw, const void *data, vt_err *e) {
-    char *svg, old[4] = "";
-    if (vt_file_start(path, old, sizeof old) && memcmp(old, "<svg", sizeof old))
-        return vt_fail(e, VT_E_USAGE, "%s: is there and no picture of vitrine: name another file", path);
+    char *svg;
+    VT_TRY(vt_file_may_replace(path, "<svg", e));
     VT_TRY(vt_figure_text(&svg, title, draw, data, e));
     vt_status s = vt_file_replace(path, &(vt_span){svg, strlen(svg)}, 1, e);
     free(svg);

@@ -412,6 +412,13 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
     return vt_file_commit(&f, e);
 }
 
+vt_status vt_file_may_replace(const char *path, const char *start, vt_err *e) {
+    char old[32];
+    size_t want = strlen(start), n = vt_file_start(path, old, want < sizeof old ? want : sizeof old);
+    if (!n || !strncmp(old, start, n)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: is there and was not written by such a command: name another file", path);
+}
+
 bool vt_file_is_temporary(const char *name) { return !fnmatch(TEMPORARY, name, 0); }
 
 void vt_file_tidy(const char *dir, int levels) {

@@ -107,7 +107,10 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 
 /* Checks a path: VT_OK if nothing is there or a regular file, so that a whole file may be put there; else VT_E_IO. */
 vt_status vt_file_place(const char *path, vt_err *e);
-/* The same before long work, also that its folder is there and takes a file: begins one and removes it. */
+/* Fails with VT_E_USAGE if a file is at the path that does not begin with `start`, as what is to replace it does: it
+ * may be anything of the user's. */
+vt_status vt_file_may_replace(const char *path, const char *start, vt_err *e);
+/* As vt_file_place before long work, also that its folder is there and takes a file: begins one and removes it. */
 vt_status vt_file_writable(const char *path, vt_err *e);
 /* Whether it is the name of a file that is being written, or that a killed writer left. */
 bool vt_file_is_temporary(const char *name);

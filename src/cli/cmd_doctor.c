@@ -97,8 +97,9 @@ static vt_status print_match(const logits_job *j, vt_err *e) {
     const vt_saved_logits *s = &j->saved;
     const vt_logits_match *r = &j->r;
     const vt_setting first = {.config = j->model->config};
-    char options[1000], changed[400], part[140] = "";
+    char options[1000], changed[400], part[140] = "", names[300] = "";
     if (*j->part) snprintf(part, sizeof part, "--part %s ", j->part);
+    if (vt_cli_get(j->c, "names")) snprintf(names, sizeof names, "--names %s ", vt_cli_get(j->c, "names"));
     vt_setting_options(changed, sizeof changed, &r->setting, &first, NULL, VT_OPEN);
     vt_setting_options(options, sizeof options, &r->setting, &first, j->model, VT_OPEN);
     printf("%d images and logits of %d classes, %s; the logits span %.3g\n", s->n, s->classes,
@@ -116,7 +117,7 @@ static vt_status print_match(const logits_job *j, vt_err *e) {
     if (*options || *part) printf("use: %s%s\n", part, options);
     vt_setting_options(options, sizeof options, &r->setting, &first, j->model, VT_ASSUMED);
     if (*options || *part)
-        printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s%s\n", j->model->path, part,
+        printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s%s%s\n", j->model->path, names, part,
                options);
     return VT_OK;
 }

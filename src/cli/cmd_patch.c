@@ -48,6 +48,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     vt_eval_options *v = &j->v;
     vt_cli_eval_options(v, c);
     if (!out || !vt_ends_in(out, ".png")) return vt_fail(e, VT_E_USAGE, "vitrine patch needs --out FILE.png");
+    VT_TRY(vt_file_may_replace(out, "\x89PNG", e));
     VT_TRY(vt_file_writable(out, e));
     VT_TRY(vt_eval_options_read(v, e));
     if (!v->patch.size) return vt_fail(e, VT_E_USAGE, "vitrine patch needs --threat patch:size=N");

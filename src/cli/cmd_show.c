@@ -11,6 +11,7 @@
 #include "eval/result_index.h"
 #include "eval/header.h"
 #include "base/stats.h"
+#include "eval/report/page.h"
 #include "eval/report/curve.h"
 #include "eval/report/show.h"
 #include "selftest/selftest.h"
@@ -149,6 +150,7 @@ static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
     if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path
             : !vt_path(path, c->positional[0], "show.html"))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : c->positional[0]);
+    VT_TRY(vt_file_may_replace(path, VT_PAGE_START, e));
     vt_show s = {.ledger = j->runs[0],
                  .summary = &j->summary[0],
                  .data = j->first.subject.data,

@@ -238,12 +238,14 @@ static vt_status write_files(const vt_cli *c, const vt_external *f, vt_err *e) {
     const char *csv = vt_cli_get(c, "csv"), *path = vt_cli_get(c, "json");
     vt_file out;
     if (csv) {
+        VT_TRY(vt_file_may_replace(csv, "image,label,", e));
         VT_TRY(vt_file_begin_path(&out, csv, e));
         vt_external_csv(out.stream, f);
         VT_TRY(vt_file_commit(&out, e));
     }
     if (vt_script_stream()) return vt_script_print(vt_external_json(f), e);
     if (!path) return VT_OK;
+    VT_TRY(vt_file_may_replace(path, "{", e));
     VT_TRY(vt_file_begin_path(&out, path, e));
     json_t *o = vt_external_json(f);
     vt_status s = vt_json_commit(&out, o, JSON_INDENT(1), e);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli/run_args.h"
 #include "eval/header.h"
+#include "eval/report/page.h"
 #include "eval/report/dossier.h"
 #include "eval/run_folder.h"
 #include "selftest/selftest.h"
@@ -274,6 +275,7 @@ static vt_status write_dossier(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_run(j, c, e));
     for (int i = 1; i < c->n_positional; i++) VT_TRY(open_other(j, c->positional[i], e));
     VT_TRY(write_commands(j, c, e));
+    VT_TRY(vt_file_may_replace(path, VT_PAGE_START, e));
     VT_TRY(vt_file_begin_path(&f, path, e));
     vt_status s = vt_dossier_write(f.stream, &j->d, e);
     if (s != VT_OK) {

@@ -175,8 +175,8 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, vt_header *header, 
     if (vt_ledger_exists(dir))
         return vt_fail(e, VT_E_IO,
                        "%s already holds a run (ledger.jsonl): continue it with @resume or choose another @out", dir);
-    static const char *const others[] = {"adv.bin",
-                                         "results.json"}; /* of a run without its ledger, or of somebody else */
+    static const char *const others[] = {"adv.bin", "results.json", "run.json",
+                                         "SHA256SUMS"}; /* of a run without its ledger, or of somebody else */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char path[VT_PATH_MAX];
         if (vt_path(path, dir, others[i]) && access(path, F_OK) == 0)

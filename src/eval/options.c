@@ -33,6 +33,11 @@ vt_status vt_eps_parse(const char *text, vt_norm norm, double *out, vt_err *e) {
                            text, text);
         return vt_fail(e, VT_E_USAGE, "@eps is %s, but linf eps is in pixel units of [0,1] and at most 1", text);
     }
+    if (norm == VT_L2 && *out > 30 && *out <= 255) /* a tenth of the way through images of 224 x 224 */
+        return vt_fail(e, VT_E_USAGE,
+                       "@eps is %s, but an l2 radius is in pixel units of [0,1], usually 0.1 to 5; did you mean "
+                       "%s/255?",
+                       text, text);
     /* 0.1 is a change of 25 grey levels in one value of one pixel, and none elsewhere */
     if (norm == VT_L1 && *out < 0.1)
         return vt_fail(e, VT_E_USAGE,

@@ -63,7 +63,8 @@ static vt_status read_run_json(vt_run_folder *r, const char *dir, bool known, vt
     if (access(path, F_OK) != 0 && known) return VT_OK;
     if (access(path, F_OK) != 0)
         return vt_fail(e, VT_E_USAGE,
-                       "%s does not exist, so nothing says where the weights and the data are: give @weights and @data",
+                       "%s does not exist: the run is not finished (go on with vitrine eval @resume), or was merged "
+                       "(give @weights and @data)",
                        path);
     VT_TRY(vt_file_read(path, RUN_JSON_MOST, &text, &bytes, e));
     r->told = true;

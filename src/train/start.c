@@ -173,7 +173,9 @@ static vt_status freeze_tensors(vt_model *m, const vt_recipe *r, vt_err *e) {
     snprintf(words, sizeof words, "%s", r->top.freeze);
     for (char *w = strtok_r(words, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
         if (!freeze_words(m, w))
-            return vt_fail(e, VT_E_USAGE, "freeze: '%s' is no layer and fits no tensor of this model", w);
+            return vt_fail(e, VT_E_USAGE,
+                           "freeze: '%s' is no layer and fits no tensor of this model of %d blocks (from 0)", w,
+                           m->config.depth);
     }
     for (int i = 0; i < m->params.count; i++) left += !m->params.items[i].buffer;
     return left ? VT_OK : vt_fail(e, VT_E_USAGE, "freeze: '%s' leaves nothing to train", r->top.freeze);

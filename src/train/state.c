@@ -133,6 +133,8 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     if (begun && !run->t->resume)
         return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with @resume, or choose another @out",
                        out);
+    if (!begun && has_file(run, "ledger.jsonl"))
+        return vt_fail(e, VT_E_USAGE, "%s holds an evaluation: choose another @out", out);
     struct stat log;
     if (begun && !*there && vt_path(path, out, "log.jsonl") && stat(path, &log) == 0 && S_ISREG(log.st_mode) &&
         log.st_size > 0)

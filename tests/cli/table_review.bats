@@ -153,7 +153,7 @@ missing() {
     good table t.yaml --out o --plot f.svg # a picture may be drawn again
     sha256sum t.yaml tiny.yaml plain.safetensors o/t.json o/cache.json >sums
     bad 2 "--plot is ./t.yaml, which 't.yaml' names as well: it would be overwritten" -- table t.yaml --out o --plot ./t.yaml
-    for f in tiny.yaml o/t.json o/cache.json; do bad 2 "$f: is there and no picture of vitrine" -- table t.yaml --out o --plot $f; done
+    for f in tiny.yaml o/t.json o/cache.json; do bad 2 "$f: is there and was not written by such a command" -- table t.yaml --out o --plot $f; done
     bad 2 "--csv is plain.safetensors, which" -- spectrum plain.safetensors --csv plain.safetensors
     sha256sum -c --quiet sums
 }

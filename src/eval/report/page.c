@@ -10,7 +10,8 @@ static const char style[] =
     ;
 
 void vt_page_begin(FILE *f, const char *title) {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta "
+    fputs(VT_PAGE_START
+          "\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta "
           "charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
           f);
     vt_html(f, title);

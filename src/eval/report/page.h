@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "data/image.h"
 
+#define VT_PAGE_START "<!DOCTYPE html>" /* what all pages begin with */
 /* Writes a page down into its style, to which rules may be added before vt_page_main; title: unescaped text. */
 void vt_page_begin(FILE *f, const char *title);
 /* Ends the style and opens the page's <main>. */

@@ -288,6 +288,7 @@ static void write_csv_row(FILE *f, const shown *v, int i, int block, const colum
 /* Writes --csv: whole matrices, and the heads by both splits. */
 static vt_status write_csv(const shown *v, vt_err *e) {
     vt_file f;
+    VT_TRY(vt_file_may_replace(v->p->csv, "weights,layer,", e));
     VT_TRY(vt_file_begin_path(&f, v->p->csv, e));
     fprintf(f.stream, "weights,layer,matrix,part,sigma\n");
     for (int i = 0; i < v->a->n; i++)
