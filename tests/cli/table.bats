@@ -83,7 +83,7 @@ cells() { ls "$1/cells"; }
     grep -q '\*\*' "$WHOLE/tiny.md"
     grep -qF '\toprule' "$WHOLE/tiny.tex"
     grep -qF '\textbf{' "$WHOLE/tiny.tex"
-    grep -qF 'Twin &lt;1&gt; &amp; 5 % | of' "$WHOLE/tiny.html" && grep -qF 'Twin \<1\> & 5 % \| of' "$WHOLE/tiny.md"
+    grep -qF 'Twin &lt;1&gt; &amp; 5 % | of' "$WHOLE/tiny.html" && grep -qF 'Twin \<1\> \& 5 % \| of' "$WHOLE/tiny.md"
 }
 
 @test "an evaluation by the same options outside a table says the same" {
