@@ -414,6 +414,8 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 
 vt_status vt_file_may_replace(const char *path, const char *start, vt_err *e) {
     char old[32];
+    struct stat s;
+    if (lstat(path, &s) != 0 || !S_ISREG(s.st_mode)) return VT_OK; /* a link is refused when it is written */
     size_t want = strlen(start), n = vt_file_start(path, old, want < sizeof old ? want : sizeof old);
     if (!n || !strncmp(old, start, n)) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: is there and was not written by such a command: name another file", path);

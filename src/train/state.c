@@ -136,7 +136,7 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     if (!begun && has_file(run, "ledger.jsonl"))
         return vt_fail(e, VT_E_USAGE, "%s holds an evaluation: choose another @out", out);
     struct stat log;
-    if (begun && !*there && vt_path(path, out, "log.jsonl") && stat(path, &log) == 0 && S_ISREG(log.st_mode) &&
+    if (begun && !*there && vt_path(path, out, "log.jsonl") && lstat(path, &log) == 0 && S_ISREG(log.st_mode) &&
         log.st_size > 0)
         return vt_fail(e, VT_E_USAGE, "%s holds a training run without its " STATE ": choose another @out", out);
     static const char *const names[] = {"model.safetensors", "best.safetensors", STATE};

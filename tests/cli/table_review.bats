@@ -124,7 +124,6 @@ missing() {
         "rows:" "  plain: {recipe: tiny.yaml, published: {method: plain}}"
     mv t.yaml good.yaml
     no "and not cache" 's/^name: t/name: cache/'
-    no "holds a control character" 's/  plain:/  "pl\\nain":/'
     no "seeds are the key seeds" 's/recipe: tiny.yaml/&, set: [seed=4]/'
     no "FGSM has eps 2, but linf eps is in pixel units, at most 1" 's,eps: 2/255,eps: 2,'
     no "weights is best, but probe.images is 0" 's/recipe: tiny.yaml/&, weights: best, set: [probe.images=0]/'

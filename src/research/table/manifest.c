@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/opt.h"
-#include "base/text.h"
 
 /* ---- schema ---- */
 
@@ -182,8 +181,6 @@ static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, 
         bool empty = x->items[i].kind == VT_YAML_SCALAR && !*x->items[i].value;
         if (!empty && x->items[i].kind != VT_YAML_MAP)
             return fail_at_node(m, &x->items[i], "takes keys indented below it", e);
-        if (!vt_text_is_plain(x->items[i].key))
-            return fail_at_node(m, &x->items[i], "is no name: it holds a control character", e);
         if (strlen(x->items[i].key) > 60) return fail_at_node(m, &x->items[i], "is longer than 60 bytes", e);
         if (!empty) VT_TRY(read_record(m, records[which].fields, to, &x->items[i], e));
     }

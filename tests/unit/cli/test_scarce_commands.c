@@ -174,7 +174,7 @@ static const struct {
     {"b.yaml", "epochs: 1\nbatch: 8\nmicro_batch: 8\nobjective: ibp\nattack: {eps: 2/255}\nmodel: {preset: "
                "shift_cifar_dim144_depth6, dim: 9, hidden: 9, depth: 1, patch: 16}\naugment: {mix_prob: 0}\nprobe: "
                "{images: 0}\n"},
-    {"t.json", "{\"cells\": [{\"kind\": \"time\"}], \"orderings\": [{\"seeds\": 0, \"verdict\": \"open\"}]}"},
+    {"t.json", "{\"cells\": [{\"kind\": \"time\"}], \"orderings\": [{\"seeds\": 0, \"verdict\": \"not there\"}]}"},
     {"order", "b\na\n"},
     {"list.csv", "linear.onnx,unsat.vnnlib,9\nlinear.onnx,sat.vnnlib,9\n"},
     {"said.csv", "k,linear.onnx,unsat.vnnlib,0,unsat,1\nk,linear.onnx,sat.vnnlib,0,sat,1\n"},

@@ -101,7 +101,7 @@ static void test_split_folders(void **state) {
     }
     refuse_set(at("v"), VT_SPLIT_TEST, VT_E_USAGE, "several folders for the val split", "dev and eval");
     refuse_set(at("s"), VT_SPLIT_VAL, VT_E_IO, "no folder val, so there is no val split, but Train", "--split train");
-    refuse_set(at("v"), VT_SPLIT_TRAIN, VT_E_IO, "no folder train", "--split val");
+    refuse_set(at("v"), VT_SPLIT_TRAIN, VT_E_IO, "no folder train", "there is no train split");
 }
 
 /* Folders that hold as many folders as the model has classes are no classes. */

@@ -53,6 +53,8 @@ typedef struct bench {
     vt_manifest_attack attacks[COLUMNS];
     vt_manifest_row rows[ROWS];
     uint64_t seeds[ROWS][SEEDS];
+    vt_plan plan;
+    vt_plan_cell trained[ROWS];
     vt_table t;
     vt_table_cell cells[ROWS * COLUMNS];
     uint8_t bits[ROWS * COLUMNS][SEEDS][MOST], *right[ROWS * COLUMNS][SEEDS];
@@ -72,9 +74,11 @@ static bench *make(int images) {
                          .n_data = 1,
                          .n_attacks = COLUMNS,
                          .n_rows = ROWS};
-    b->t = (vt_table){.m = &b->m, .cells = b->cells};
+    b->plan = (vt_plan){.m = &b->m, .cells = b->trained, .n = ROWS};
+    b->t = (vt_table){.plan = &b->plan, .m = &b->m, .cells = b->cells};
     for (int i = 0; i < images; i++) b->images[i] = i;
     for (int r = 0; r < ROWS; r++) {
+        b->trained[r] = (vt_plan_cell){.train = true, .row = r};
         b->rows[r].name = names[r], b->rows[r].seeds = b->seeds[r], b->rows[r].n_seeds = SEEDS;
         for (int s = 0; s < SEEDS; s++) b->seeds[r][s] = (uint64_t)s;
         for (int c = 0; c < COLUMNS; c++) {
@@ -190,10 +194,19 @@ static void frontier(void **state) {
     assert_int_equal(d.outside, 1);
     t_le(fabs(d.points - (3 + 6) / 2.0), 1e-9, "mean of 18 - 15 and 1 + 5");
     t_le(fabs(d.p - vt_student_two_sided(4.5 / 1.5, 1)), 1e-9, "p: s = 3 / sqrt 2");
-    fill(b, 1, 0, 0, 0, 40); /* two of the frontier at one place: their middle */
+    fill(b, 1, 0, 0, 0,
+         40); /* two of the frontier at one place are no line; 90 is further from (40, 60) than they are */
     fill(b, 0, 0, 0, 0, 40);
     d = vt_table_frontier(&b->t, 0, (const int[]){1, 2}, 2, 0, 1, 0);
-    assert_int_equal(d.outside, 1);
+    assert_int_equal(d.seeds, 0);
+    fill(b, 0, 0, 1, 0, 79); /* 10 - 19 / 2 on the line that goes on */
+    d = vt_table_frontier(&b->t, 0, (const int[]){1, 2}, 2, 0, 1, 0);
+    assert_true(d.seeds == 1 && d.outside == 1);
+    t_le(fabs(d.points - (1 - 0.5)), 1e-9, "as far as the line is long");
+    b->rows[0].checkpoint = b->rows[1].checkpoint = b->rows[2].checkpoint = "w"; /* no seed draws them anew */
+    fill(b, 1, 0, 0, 0, 60);
+    d = vt_table_frontier(&b->t, 0, (const int[]){1, 2}, 2, 0, 1, 0);
+    assert_int_equal(d.seeds, 1);
     drop(b);
 }
 
@@ -336,14 +349,21 @@ static void idle_penalties(void **state) {
                  {0, 0, false, NULL}}; /* no such cells */
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         bench *b = make(100);
-        static const char *set[] = {"epochs=2", "msvp.lambda=1e-4"}, *asked[] = {"A > B", "A > C", "B > C"};
-        for (int r = 0; r < ROWS; r++) b->rows[r].recipe = "r", b->rows[r].set = (vt_words){.word = set, .n = 1};
-        b->rows[0].set.n = 2, b->rows[2].recipe = "other";
+        static const char *asked[] = {"A > B", "A > C", "B > C"};
+        static char plain[] = "name: r\nseed: 0\nlr: 1\ngroups:\n  b: 0\n",
+                    other[] = "name: r\nlr: 2\ngroups:\n  b: 0\n",
+                    with[] = "name: s\nlr: 1\nmsvp:\n  lambda: 0.1,0,0\n  split: rows\ngroups:\n  b: 0\n";
+        for (int r = 0; r < ROWS; r++) b->rows[r].recipe = "r", b->trained[r].recipe = plain;
+        b->trained[0].recipe = with, b->trained[2].recipe = other;
         b->attacks[1] = (vt_manifest_attack){.name = "PGD", .spectrum = "q"};
         for (int r = 0; r < ROWS; r++) {
             for (int s = 0; s < SEEDS; s++) fill(b, r, 0, s, 0, 50 + 10 * r + s);
             b->cells[r * COLUMNS + 1].kind = VT_CELL_SIGMA, b->cells[r * COLUMNS + 1].done = cases[i].plain > 0;
             b->cells[r * COLUMNS + 1].mean = r ? cases[i].plain : cases[i].with;
+            for (int s = 0; s < SEEDS; s++) b->value[r * COLUMNS + 1][s] = NAN;
+            for (int s = 0; s < 2 && cases[i].plain > 0; s++)
+                b->value[r * COLUMNS + 1][s] = r ? cases[i].plain : cases[i].with;
+            if (!r) b->value[1][2] = 7; /* a seed that no other has */
         }
         b->m.orderings = (vt_words){.word = asked, .n = 3};
         decide(b);
