@@ -423,8 +423,7 @@ static vt_status settle_biases(work *w) {
         int with = 0, count = w->st->count, added = 0;
         for (int i = 0; i < count; i++)
             with += is_layer(&w->st->t[i], layers[k], name) && find_layer_tensor(w->st, name, "bias") != NULL;
-        const char *said =
-            vt_tensors_meta(w->st, "no_patch_bias"); /* a form of its own, with norm_pre without a word */
+        const char *said = vt_tensors_meta(w->st, "no_patch_bias"); /* a form; with norm_pre it needs no word */
         bool none = (k == 5 && ((said && !strcmp(said, "1")) || find_layer_tensor(w->st, "norm_pre", "weight"))) ||
                     (!k && find_layer_tensor(w->st, "head", "bias"));
         for (int i = 0; i < count && !with && !none; i++) {

@@ -303,8 +303,8 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
     const vt_found f = vt_sources_find(s, &k);
     bool said = find_form(s, vt_form_find("pos_filter"), NULL, &texts).text ||
                 find_form(s, vt_form_find("pos_grid"), NULL, &texts).text;
-    const char *native =
-        find_form(s, vt_form_find("native"), NULL, &texts).text; /* the input's side, then, not the grid's */
+    /* images at hand have the side of the grid, unless the model resizes its input */
+    const char *native = find_form(s, vt_form_find("native"), NULL, &texts).text;
     const int at_hand = native && strcmp(native, "0") ? 0 : s->o->image ? s->o->image : s->o->shown;
     if (at_hand && at_hand != c->image && !said && try_other_grid(s->st, c, at_hand)) return VT_OK;
     if (at_hand && at_hand != c->image && !said && overlapping_stride(c, at_hand))

@@ -371,8 +371,10 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
     }
     for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
     for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
-    for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
-    for (int i = 0; i < m->n_primary; i++) VT_TRY(refuse_repeated(m, i, e));
+    for (int i = 0; i < m->n_primary; i++) {
+        VT_TRY(check_primary(m, &m->primary[i], e));
+        VT_TRY(refuse_repeated(m, i, e));
+    }
     VT_TRY(resolve_path(m, &m->published_file, e));
     VT_TRY(resolve_path(m, &m->claims_file, e));
     for (int i = 0; i < m->n_calibrations; i++) VT_TRY(check_calibration(m, &m->calibrations[i], e));

@@ -93,9 +93,27 @@ static vt_status add_weights(json_t *files, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-/* Adds to a key, as "files", what else decides how the checkpoint (NULL: none) and the images are read: the files of
+/* Returns the key of an earlier cell of the same kind, row and data set, which reads the same files; NULL: none. */
+static const json_t *key_of_same_files(const vt_plan *p, const vt_plan_cell *c) {
+    for (int i = 0; i < p->n; i++) {
+        const vt_plan_cell *o = &p->cells[i];
+        if (o->key && o->row == c->row && o->data == c->data && o->train == c->train && o->spectrum == c->spectrum &&
+            !o->timed == !c->timed)
+            return o->key;
+    }
+    return NULL;
+}
+
+/* Adds to c's key, as "files", what else decides how the checkpoint (NULL: none) and the images are read: the files of
  * configuration beside it, and those that options name. A key without any stays as it was before there was this. */
-static vt_status add_files(json_t *key, const char *checkpoint, const vt_words *a, const vt_words *b, vt_err *e) {
+static vt_status add_files(const vt_plan *p, const vt_plan_cell *c, const char *checkpoint, const vt_words *a,
+                           const vt_words *b, vt_err *e) {
+    const json_t *same = key_of_same_files(p, c);
+    if (same) {
+        json_t *known = json_object_get(same, "files");
+        if (known) json_object_set(c->key, "files", known);
+        return VT_OK;
+    }
     static const char *const beside[] = {"config.json", "preprocessor_config.json"};
     const vt_words *const lists[] = {a, b};
     char path[VT_PATH_MAX];
@@ -113,7 +131,7 @@ static vt_status add_files(json_t *key, const char *checkpoint, const vt_words *
             snprintf(path, sizeof path, "%.*s", (int)strcspn(word, "="), word);
             if (value) s = add_file(files, path, value + 1, e);
         }
-    if (json_object_size(files)) json_object_set(key, "files", files);
+    if (json_object_size(files)) json_object_set(c->key, "files", files);
     json_decref(files);
     return s;
 }
@@ -135,7 +153,7 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
         json_object_set_new(c->key, "kind", json_string("time"));
         json_object_set_new(c->key, "steps", json_integer(c->timed));
     }
-    VT_TRY(add_files(c->key, r->init, &r->init_options, NULL, e));
+    VT_TRY(add_files(p, c, r->init, &r->init_options, NULL, e));
     return hash_key(p, c, before, e);
 }
 
@@ -177,7 +195,7 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
                        "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
                        words_json(&p->m->data[c->data].options));
     if (*method) json_object_set_new(c->key, "certify", json_string(method));
-    VT_TRY(add_files(c->key, r->checkpoint, &r->options, &p->m->data[c->data].options, e));
+    VT_TRY(add_files(p, c, r->checkpoint, &r->options, &p->m->data[c->data].options, e));
     return hash_key(p, c, before, e);
 }
 
@@ -194,7 +212,7 @@ static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:o}", "kind", "spectrum", "weights", weights, "trained",
                        c->model >= 0 ? p->cells[c->model].hash : "", "which",
                        c->model >= 0 && r->weights ? r->weights : "last", "options", words_json(&r->options));
-    VT_TRY(add_files(c->key, r->checkpoint, &r->options, NULL, e));
+    VT_TRY(add_files(p, c, r->checkpoint, &r->options, NULL, e));
     return hash_key(p, c, before, e);
 }
 
